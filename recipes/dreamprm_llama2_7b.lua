@@ -1,4 +1,4 @@
--- DreamPRM of Llama-2-7b, which has neither a score head nor a step mark: both are added and trained beside adapters,
+-- DreamPRM of Llama-2-7b, which has neither a score head nor a step mark: both are added and trained with the adapters,
 -- the mark as one more row of the table, token 32000.
 -- Planned: 14.1 GiB of 77.5 GiB a card.
 return {

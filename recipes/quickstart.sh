@@ -125,7 +125,7 @@ $here/model      the trained model for transformers (config.json, model.safetens
 $here/lora       the tuning; $here/adapter: its PEFT adapter; $here/merged: both in one model
 out/cpu_tiny/step.c         the training step, to be read; recipes/cpu_tiny.lua made it
 END
-# What is known of our text is an error where it fails, of another one a note.
+# A missed bound is an error for our own text, a note for the user's.
 missed() { if [ -n "$own" ]; then echo "note: $1"; else die "$1"; fi; }
 below "$trained" "$unigram" 0.5 || missed "the trained model is not clearly below $unigram nats per byte"
 below "$loss" "$before" || missed "tuning did not lower its validation loss"

@@ -131,7 +131,7 @@ typedef struct {
      * the end of a run, moved by --force. */
     const char *const *files;
 //@ if hook_additions
-    const Additions *additions;  /* what the model has in addition to its base; NULL: nothing */
+    const Additions *additions;  /* parts of the model that its base lacks; NULL: none */
 //@ end
 //@ if hook_figures
     const FigureReader *figures; /* a reader for each SOURCE row (runtime/run/figures.h) */

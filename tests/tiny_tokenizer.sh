@@ -2,7 +2,7 @@
 # tiny_tokenizer.sh -- tokenizer files for models of 257 tokens; for scripts that stand in the project's root.
 
 # tiny_tokenizer FOLDER: byte-level BPE of single characters of ASCII, 158 tokens that no text has (added ones are
-# numbered behind the vocabulary), ChatML's tokens, and its template
+# numbered after the vocabulary), ChatML's tokens, and its template
 tiny_tokenizer() {
     local chars added id=254 token
     chars=$(awk 'BEGIN { for (i = 33; i < 127; i++) { c = sprintf("%c", i); if (c == "\"" || c == "\\") c = "\\" c

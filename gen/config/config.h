@@ -34,7 +34,7 @@ typedef struct {
     const char *name;        /* of out/NAME */
     const char *hash;        /* sha256 of the canonical text of all fields: the recipe's identity */
     bool cluster;            /* the recipe has a cluster */
-    const char *kept;        /* what gen chose for memory.recompute = "auto"; NULL: it did not */
+    const char *kept;        /* gen's choice for memory.recompute = "auto"; NULL: it did not */
     /* NAME of cluster=NAME on the command line, "" of cluster=; NULL: not given */
     const char *chosen;
 } Config;

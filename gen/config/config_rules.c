@@ -352,7 +352,7 @@ static void check_zero(const Config *c)
                 field_row[zero->set ? F_memory_zero : F_comm_order].path, MANY, MOST, ranks);
 }
 
-/* What does not go with canonical order: gradients are sent after each micro-batch, and rates do
+/* Fields that contradict canonical order: gradients are sent after each micro-batch, and rates do
  * not depend on the number of ranks. */
 static void check_order(const Config *c)
 {
@@ -382,7 +382,7 @@ static const char *run_text(const Config *c, const char *name, Loc *loc)
     return NULL;
 }
 
-/* What does not go with updates inside the backward pass. */
+/* Fields that contradict updates inside the backward pass. */
 static void check_when(const Config *c)
 {
     const FieldValue *when = &c->v[F_optim_when];

@@ -321,7 +321,7 @@ static void write_step(const Graph *g)
              {"head", head(g, "Where every value of the programs lives in the arena"), false},
              {"rows", emit_plan(g), false},
              {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n"
-                         "/* what outlives a program lies below */\n"
+                         "/* values below this offset outlive a program */\n"
                          "#define PERSISTENT_BYTES INT64_C(%" PRId64 ")\n%s",
                          g->arena_bytes, g->persistent_bytes, host_bytes(g)),
               false},

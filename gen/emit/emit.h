@@ -184,7 +184,7 @@ char *emit_numbers(const Graph *g);                /* its other numbers */
 char *emit_plan(const Graph *g);                   /* rows of plan.h */
 char *emit_programs(const Graph *g);               /* one function a program */
 char *emit_ops(const Graph *g);                    /* rows of ops.h, by number of the group */
-/* What the program needs, see toolchain_needs(). */
+/* Dependencies of the program, as toolchain_needs(). */
 unsigned emit_needs(const Graph *g);
 /* Returns the calls that compile cuDNN's attention at start, one per pass and shape; "": none. */
 char *emit_attention_starts(const Graph *g);

@@ -1,9 +1,9 @@
 /* bytes.c -- bytes of memory that ops move: the column bytes of ops.def.
  *
- * What a call reads of, and writes to, its operand k: first the inputs, then the outputs; k = nin +
- * nout: what it keeps in its workspace, written once and read again. A kernel of several launches
- * reads an operand in each that needs it: as those of kernels/cuda do. Scratch of matrix products
- * and sums of a block do not count. These counts serve reports and estimates. */
+ * Each function returns the bytes that a call reads from, and writes to, operand k: inputs first,
+ * then outputs; k = nin + nout is its workspace, written once and read once. A kernel of several
+ * launches reads an operand once per launch that needs it, as kernels/cuda does. Scratch of matrix
+ * products and per-block sums do not count. Reports and estimates use these counts. */
 #include "gen/graph/ir.h"
 
 #include <string.h>
@@ -231,7 +231,7 @@ static double in_tiles(const Op *op, int k, int up, int of_up, double wide, doub
                : size_of(op, k);
 }
 
-/* What each product writes, the next kernel reads. */
+/* Each product writes a value that the next kernel reads. */
 static double bytes_ffn(const Op *op, int k) { return in_tiles(op, k, 1, 1, 2, 2); }
 
 /* The wide rows: written, read by the activation and its gradient, which writes theirs; dx reads
@@ -297,7 +297,7 @@ double group_bytes(const Program *p, const Group *group)
     double bytes = 0;
     for (int i = 0; i < group->nops; i++)
         for (int k = 0; k <= op[i].nin + op[i].nout; k++) {
-            /* what an op before has made or read is there */
+            /* an earlier op of the group has read or made it: no new transfer */
             bool there = false;
             for (int j = 0; k < op[i].nin && j < i && !there; j++)
                 there = names(&op[j], op[j].nin + op[j].nout, op[i].in[k]);

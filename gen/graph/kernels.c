@@ -203,7 +203,7 @@ static float dropout(const Op *op)
     return a ? (float)a->f : 0;
 }
 
-/* What lora_dy.cuh keeps of an op lora_dy. */
+/* Workspace of lora_dy.cuh, in bytes. */
 static int64_t lora_dy_bytes(const Op *op)
 {
     const int64_t rank = op_attr(op, "rank")->i;

@@ -60,13 +60,13 @@ static bool shares_operand(const Op *a, const Op *b)
     return false;
 }
 
-/* Whether the row's call passes operand k of op i of its group, an input ('i') or an output. */
+/* True if the row's call passes operand k of op i of its group; side: 'i' input, 'o' output. */
 static bool passes(const KernelRow *row, int i, char side, int k)
 {
     return strstr(row->args, text_print("{%d.%c%d}", i, side, k));
 }
 
-/* Whether ops of the group read the value, and whether others do. */
+/* Readers of a value: ops of the group, and others. */
 typedef struct { bool inside, outside; } Readers;
 
 static Readers readers_of(const Graph *g, const Program *p, int first, int n, const Value *v)

@@ -112,14 +112,14 @@ static void place_values(Graph *g)
 
 /* ---- running the programs on placements ------------------------------------------------------ */
 
-/* What an op does with an operand in every turn. */
+/* An op's use of an operand, the same in every turn. */
 typedef struct {
     unsigned char place;     /* wanted of an input, made of an output */
     bool adds;               /* the output is a sum that it adds to */
     bool stuck;              /* no collective brings the output back to where it rests */
 } Operand;
 
-/* What is the same in every turn of an op. */
+/* Properties of an op that hold in every turn. */
 typedef struct {
     Operand *in, *out;
     bool last, may_skip;     /* has the attribute `last`, `if` */
@@ -155,13 +155,13 @@ static int64_t last_of(Ref x, int64_t l)
     return all && x.v->count ? x.v->count - 1 : first_of(x, l);
 }
 
-/* What a rank has whole, it also has its part of. */
+/* A rank that holds the whole value also holds its part. */
 static bool satisfies(Placement found, Placement wanted)
 {
     return found == wanted || (wanted == PL_PARTS && found == PL_REP);
 }
 
-/* Whether all of x is where it is wanted; if not, that is what went wrong. */
+/* True if all of x has the wanted placement; else records the error. */
 static bool is_at(Run *r, Program *p, const Op *op, Ref x, int64_t l, const char *does,
                   Placement wanted)
 {
@@ -418,7 +418,7 @@ static bool begins_early(const Graph *g, const Value *v)
     return true;
 }
 
-/* Whether it is the last of a schedule that sums into v. */
+/* True if p is the last program of a schedule that sums into v. */
 static bool is_last(const Graph *g, const Program *p, const Value *v)
 {
     for (int i = 0; i < g->nschedules; i++)
@@ -742,7 +742,7 @@ static void check_elementwise(const Program *p, const Op *op)
     }
 }
 
-/* What the ranks add together is a different summand on each. */
+/* Inputs of a sum over ranks must differ between ranks. */
 static void check_folded(const Graph *g, const Op *op)
 {
     for (int k = 0; k < op->nin; k++)

@@ -164,7 +164,7 @@ static bool holds(const Memory *m, Owner r)
     return false;
 }
 
-/* Whether kernels.def lets this output share this input's memory. */
+/* True if kernels.def lets this output share this input's memory. */
 static bool may_share(const Program *p, const Group *group, Ref out, Ref in)
 {
     for (const char *w = kernel_row[group->kernel].inplace; *w;) {

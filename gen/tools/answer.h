@@ -31,7 +31,7 @@ void answer_words(cJSON *o, const char *key, const char *words);
 /* Parts shared by several commands (report.c). g NULL: standalone objective. */
 void answer_recipe(cJSON *o, const Graph *g, Config *c);
 char *cluster_text(const Config *c);         /* the cluster in one line */
-/* What tiles of feed-forward layers cost (memory.ffn_rows); NULL: there are none. */
+/* Cost of feed-forward tiles (memory.ffn_rows); NULL: there are none. */
 char *tiles_text(const Graph *g);
 void answer_memory(cJSON *o, const Graph *g, const Holdings *h);
 cJSON *plan_object(const Graph *g, Config *c);       /* output of gen plan --json */

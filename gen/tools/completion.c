@@ -9,11 +9,10 @@
 
 #include <string.h>
 
-/* What bash has in common for all: the word that is written, in pieces where it holds `=` or
- * `:`. */
+/* Code shared by all completions: the word being typed, which bash splits at `=` and `:`. */
 static const char head[] =
     "# bash completion of gen and of the programs that it writes; made by `gen completion bash`\n"
-    "_gen_kind() {             # what a word may be: $1 as commands.def has it\n"
+    "_gen_kind() {             # candidates for a word of kind $1, as in commands.def\n"
     "    local file\n"
     "    case $1 in\n"
     "    recipe)\n"

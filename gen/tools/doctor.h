@@ -27,7 +27,7 @@ typedef struct {
 /* Requirements of a recipe. */
 typedef struct {
     const Config *config;
-    /* what to do if a rank has only so many bytes */
+    /* a remedy if a rank has only `bytes` of memory */
     const char *(*remedy)(const Config *c, int64_t bytes);
     const char *recipe, *name;   /* as typed; of out/NAME */
     unsigned wants;              /* NEED_... */

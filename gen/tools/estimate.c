@@ -241,7 +241,7 @@ static double product_bytes(const Product *x, int act)
     return act * (m * k + k * n) + (x->f32 ? 4 : act) * m * n * (x->adds ? 2 : 1);
 }
 
-/* What is added up for a call. */
+/* Sums over the products of a call. */
 typedef struct {
     const Graph *g;
     const Device *d;
@@ -294,7 +294,7 @@ static double product_time(const Sum *s, const Product *x, double bytes, double 
 typedef struct { double kernels, starts; } Time;
 
 /* How often a call repeats its products: for chunks of rows, two heads or parts, until they are all
- * of its FLOP. Those of a head have padded columns besides: whole thirds a chunk (gradients of two
+ * of its FLOP. A head's products also have padded columns: whole thirds a chunk (gradients of two
  * heads share one of three products). */
 static double repeats(const Op *op, double flops, double all)
 {

@@ -1,4 +1,4 @@
-/* fit_ask.c -- a question about settings that fit: a recipe, FIELD=VALUE words, and the place.
+/* fit_ask.c -- the query of `gen fit`: a recipe, FIELD=VALUE words, and the hardware.
  *
  * In:    a recipe file and the words of a command.
  * Out:   the words by what they ask for, and configs of the recipe with words set over it. */

@@ -1,4 +1,4 @@
-/* fit_ask.h -- a question about settings that fit: a recipe, FIELD=VALUE words, and the place. */
+/* fit_ask.h -- the query of `gen fit`: a recipe, FIELD=VALUE words, and the hardware. */
 #ifndef GEN_FIT_ASK_H
 #define GEN_FIT_ASK_H
 

@@ -576,8 +576,8 @@ static int by_device(const void *a, const void *b)
                                   : by_merit(a, b);
 }
 
-/* True if a plan is worth a row beside those before it, which lose no more than it does: it is
- * faster, or needs less and is the leanest of its set. */
+/* True if a plan deserves a row in addition to those before it, which lose no more than it does: it
+ * is faster, or needs less and is the leanest of its set. */
 static bool is_worth(const FitTable *t, const FitPlan *p)
 {
     bool lean = true;

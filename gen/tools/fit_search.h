@@ -10,7 +10,7 @@
 typedef struct {
     char **word;                 /* to add to what was asked; a value of the recipe needs none */
     int nwords;
-    unsigned lost;               /* what the words lose, a bit a row of fit.def */
+    unsigned lost;               /* losses, a bit per row of fit.def */
     bool exact;                  /* the words give the bits that the recipe gives */
     bool fits;
     int64_t device, limit;       /* bytes of a rank, planned and available */

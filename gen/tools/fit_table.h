@@ -21,7 +21,7 @@ int fit_answer(FitAsk *ask, const char *command, const FitOptions *o);
 /* Ends the program if a plan does not fit, with the settings that do. c: its config; NULL: a text
  * of a room, for which there are none. */
 void fit_refuse(const Graph *g, const Config *c);
-/* What to do if a rank has only so many bytes: the words with which the recipe of a config fits. */
+/* Remedy for a rank with only `bytes` of memory: words with which the config's recipe fits. */
 const char *fit_remedy(const Config *c, int64_t bytes);
 
 #endif

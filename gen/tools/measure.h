@@ -72,8 +72,8 @@ double effort_share(const Target *t, Effort kind);
 /* Share of the peak that a product (m, n) over k reaches. */
 double product_share(const Target *t, double m, double n, double k);
 
-/* What the seconds of a step are limited by. blocks: what FLOP take longer because the blocks of a
- * kernel do not fill the multiprocessors; measured: seconds of the lock file. */
+/* Limits of the seconds of a step. blocks: the extra time of FLOP because the blocks of a kernel do
+ * not fill the multiprocessors; measured: seconds of the lock file. */
 #define LIMITS(X) \
     X(flop, "FLOP") X(bytes, "bytes") X(blocks, "blocks") X(launches, "launches") \
     X(ranks, "other ranks") X(measured, "measured")

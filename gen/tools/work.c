@@ -15,7 +15,7 @@ static int by_seconds(const void *a, const void *b)
                                     : strcmp(x->kernel, y->kernel);
 }
 
-/* What takes the most of its seconds. */
+/* The resource that limits it. */
 static Limit limit_of(const double *seconds)
 {
     Limit most = 0;

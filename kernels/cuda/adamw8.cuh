@@ -98,7 +98,7 @@ static inline __device__ void lane_store(W *w, const M &master, LaneFloats x, in
     }
 }
 
-/* What the lane's codes stand for. */
+/* Dequantised values of the lane's codes. */
 static inline __device__ LaneFloats lane_dequantise(const uint8_t *block, float absmax,
                                                     const DynamicTable *table, int64_t left,
                                                     bool vector)

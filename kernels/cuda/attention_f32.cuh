@@ -36,7 +36,7 @@ struct __align__(8) AttentionSpan {
     int begin, end;
 };
 
-/* Which keys a query attends to. */
+/* Keys that a query attends to. */
 enum AttentionMask {
     ATTENTION_CAUSAL,           /* those up to itself */
     ATTENTION_FULL,             /* all */
@@ -206,8 +206,8 @@ attention_kept_queries_(const AttentionDrop<true> &drop, int T, int b, int head,
     return j % 4 == 0 ? kept[0] : j % 4 == 1 ? kept[1] : j % 4 == 2 ? kept[2] : kept[3];
 }
 
-/* Whether dq writes what attention_kept_keys_ draws, for dkv to read: masks whose tiles begin at
- * multiples of ATTENTION_TILE, and with every pair that dkv asks for in a tile that dq visits. */
+/* True if dq stores the draws of attention_kept_keys_ for dkv: only for masks whose tiles begin at
+ * multiples of ATTENTION_TILE and for which dq visits the tile of every pair that dkv needs. */
 template <AttentionMask MASK, int LANES>
 static constexpr bool ATTENTION_HANDS =
     LANES == 1 && (MASK == ATTENTION_CAUSAL || MASK == ATTENTION_FULL);
@@ -395,7 +395,7 @@ template <AttentionMask MASK> struct AttentionQuery {
     {
     }
 
-    /* Whether it attends to key j of the n from j0 on. */
+    /* True if it attends to key j0 + j; n: keys of the tile. */
     __device__ __forceinline__ bool meets(int j, int j0, int n, AttentionSpan hole) const
     {
         const int unseen = Docs::DOCS ? begin - j0 : 0, seen = min(n, end - j0);
@@ -405,15 +405,15 @@ template <AttentionMask MASK> struct AttentionQuery {
         return met;
     }
 
-    /* LIMITS: whether it attends to any of them. */
+    /* LIMITS: true if it attends to any of them. */
     __device__ __forceinline__ bool needs(int j0, int n) const
     {
         return end > j0 || (t >= j0 && t < j0 + n);
     }
 };
 
-/* Whether no query of the block from i0 on attends to the tile of n keys from j0 on: all threads
- * of the block ask. Only limits and holes leave out tiles between others. */
+/* True if no query of the block from i0 on attends to the tile of n keys from j0 on; all threads of
+ * the block call it. Only limits and holes skip tiles between others. */
 template <AttentionMask MASK, int HOLDS>
 static __device__ __forceinline__ bool
 attention_skips_(const AttentionQuery<MASK> (&query)[HOLDS], int i0, int j0, int n,

@@ -13,7 +13,7 @@
 
 enum { DROPOUT_THREADS = 256 };         /* of a quad each */
 
-/* What comes before dropout, or after it. */
+/* Operation fused with dropout, before or after it. */
 enum DropoutForm { DROPOUT_ALONE, DROPOUT_OF_GELU_ERF, DROPOUT_PLUS };
 
 /* n of the elements 4 quad .. of a row; v and residual hold them. */

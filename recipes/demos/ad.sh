@@ -5,8 +5,8 @@
 #
 # Stages: policies learn each of 81 goals by PPO, and their steps are written down; a model is trained to say the next
 # action of these histories, 73 goals; then it acts in the 8 others, from an empty context and without training. The
-# demo's files go into out/demo_ad, which is made anew each time. out/result_ad stays: the same command goes on
-# with the stage at which it was stopped; `rm -r out/result_ad` begins anew.
+# demo's files go into out/demo_ad, which is rebuilt each time. out/result_ad stays: the same command continues
+# with the stage at which it was stopped; `rm -r out/result_ad` starts over.
 #   STEPS=N       updates of a model
 #   EPISODES=N    of an agent
 #   PPO_SEEDS=42  seeds of PPO: so many policies of each goal
@@ -35,12 +35,12 @@ of_source() {
     "$here/$1/run.sh" --data "$first_source" --source-streams 0 --source-steps 0 --show-regions "$2" |
         sed -n '$s/.*return: \([0-9.]*\).* \([0-9.]*\)$/\1 \2/p'
 }
-# The member $2 of each task in the report $1, and of all tasks behind these.
+# The member $2 of each task in the report $1, and of all tasks after these.
 member() { sed -n 's/.*"'"$2"'":\([0-9.e-]*\).*/\1/p' "$1"; }
 # Mean returns episode by episode.
 by_episode() { sed -n '/"by_episode"/,/\]/s/^ *\([0-9.e-]*\),*$/\1/p' "$1/eval_result.json"; }
 
-# What the records of a run have of a number.
+# Every value of a number in the records of a run.
 of_run() { sed -n 's/.*"'"$2"'": \([0-9.]*\).*/\1/p' "$1/history.jsonl"; }
 
 train() {               # KIND SEED FLAGS...
@@ -79,7 +79,7 @@ if [ $# = 0 ]; then
     say "a small model with a compressed context, asked for all places of a region at once"
     emit compressed recipes/ad_tiny.lua ad.queries=all ad.n_transit=164 batch.micro=8 \
         model.dropout=0 model.attention_dropout=0
-    say "a history of the goal in row 5, column 6: rewards, and behind them the returns of episodes"
+    say "a history of the goal in row 5, column 6: rewards, followed by the returns of episodes"
     "$here/compressed/run.sh" --data "$source" --show-regions 51
     train compressed 0 --steps "${STEPS:-8000}" --lr 2e-3 --warmup 200 --eval-every 1000 --log-every 200
     say "in the goals that it was not trained on"

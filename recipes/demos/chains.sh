@@ -1,7 +1,7 @@
 #!/bin/bash
 # Data for process reward models: chains of five sums, "x op y = z", each of which begins with what the last one came
 # to. In half of them a step from the second on is off by 1 to 3, and the later ones go on from that. Its label is 0,
-# and that of all behind it; the labels of noisy records are drawn instead, others than the right ones, and a key says
+# and that of all after it; the labels of noisy records are drawn instead, others than the right ones, and a key says
 # so, which trains nothing. Behind the last step is no mark: that meta records and candidates are wrong in it alone
 # nobody could tell by their marks, so they are not (that right-looking ones are called wrong speaks for noisy records).
 #
@@ -9,7 +9,7 @@
 #                                        "a=0.1,b=0.5,c=0.9" as many from each domain, noisy by that share
 #   chains.sh meta N SEED                the same, all of them right
 #   chains.sh candidates N SEED [K]      N problems with K (8) solutions each, which of them are right
-#   chains.sh sheets N SEED              what a base is tuned on: solved exercises, ticked "y" or "n" behind most steps:
+#   chains.sh sheets N SEED              what a base is tuned on: solved exercises, ticked "y" or "n" after most steps:
 #                                        half of them chains, "n" from the fault on, the others single sums
 #   chains.sh tokenizer DIR              DIR/tokenizer.json: 256 bytes, then <|endoftext|>, <|im_start|>, <|im_end|>,
 #                                        <extra_0>; ChatML as a conversation's format
@@ -49,7 +49,7 @@ chains() {              # KIND N SEED NOISY-OR-K
             }
             return all
         }
-        # exercises with ticks behind most of them: a chain, or sums that have nothing to do with each other
+        # exercises with ticks after most of them: a chain, or sums that have nothing to do with each other
         function sheet(single,  s, value, op, y, z, bad, all) {
             fault = pick(6)
             value = 1 + pick(8)

@@ -44,7 +44,7 @@ program() {
         -C "out/$name" >/dev/null || die "out/$name does not build"
 }
 
-# Sayings that Debian packs, without pictures, a line % behind each.
+# Sayings that Debian packs, without pictures, a line % after each.
 fortunes() {
     local from=/usr/share/games/fortunes file
     [ -d $from ] || die "no $from: name a text with make $demo DATA=FILE"
@@ -60,5 +60,5 @@ validation() {
     sed -n 's/.*eval loss \([0-9.]*\).*/\1/p' "$1" | if [ "${2:-}" = first ]; then head -1; else tail -1; fi
 }
 
-# Whether the number $1 is there and below $2 - $3 (0).
+# Succeeds if the number $1 is there and below $2 - $3 (0).
 below() { awk -v a="$1" -v b="$2" -v by="${3:-0}" 'BEGIN { exit !(a != "" && a < b - by) }'; }

@@ -4,7 +4,7 @@
 #
 # The task: eight letters, each another, reversed. A model is first tuned on answers of which half are reversed and half
 # are the letters in any order; it is the start and the reference. Then it is trained on pairs: the reversed letters are
-# chosen, the others rejected. All files go into out/demo_dpo (out/result_dpo), which is made anew each time.
+# chosen, the others rejected. All files go into out/demo_dpo (out/result_dpo), which is rebuilt each time.
 [ $# = 0 ] && demo=demo-dpo || demo=result-dpo
 . "$(dirname "$0")/common.sh" || exit 2
 export OMP_NUM_THREADS=1         # the model is too small for more

@@ -1,12 +1,12 @@
 #!/bin/bash
 # Masked diffusion, from raw text to a model that writes and fills gaps, in minutes: `make demo-llada [DATA=FILE]`.
 #
-# Text: the fortunes that Debian packs, or DATA; characters beside those of ASCII are left out. It is cut into windows
+# Text: the fortunes that Debian packs, or DATA; characters outside ASCII are left out. It is cut into windows
 # of characters, recipes/llada_tiny.lua is built for so many and trained; the last tenth of the text is for validation:
 # its bound beside the entropy of single characters, gaps of 1 to 4 characters filled, a text of its own. `make
 # result-llada`: longer, with several SEEDS, and with the figures that each has to reach: a bound 0.5 nats a character
 # below that entropy, and gaps filled right twice as often as by the likeliest character. All files go into
-# out/demo_llada or out/result_llada, which is made anew each time. STEPS, SEEDS: of training.
+# out/demo_llada or out/result_llada, which is rebuilt each time. STEPS, SEEDS: of training.
 demo=demo-llada
 [ "${1:-}" != --result ] || demo=result-llada
 . "$(dirname "$0")/common.sh" || exit 2

@@ -3,7 +3,7 @@
 #
 # Text: the fortunes that Debian packs, or DATA (lines of text, or .jsonl with a text a row). The text is packed and its
 # words are counted, recipes/mlm_tiny.lua is built for so many and wider than it is, trained, and asked for words.
-# Prints every command of interest before it runs it. All files go into out/demo_mlm, which is made anew each time,
+# Prints every command of interest before it runs it. All files go into out/demo_mlm, which is rebuilt each time,
 # and out/mlm_tiny, where an earlier run is moved aside.
 demo=demo-mlm
 . "$(dirname "$0")/common.sh" || exit 2

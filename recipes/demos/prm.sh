@@ -8,7 +8,7 @@
 # model of steps on other records with right labels. Upon that the model is trained twice on the noisy ones, with the
 # same steps and rates, long enough to learn them by heart: all records count 1, and with weights that right records
 # teach. The rate rises slowly: weights are found while the model is still right. All files go into out/demo_prm
-# (out/result_prm), which is made anew each time.
+# (out/result_prm), which is rebuilt each time.
 [ $# = 0 ] && demo=demo-prm || demo=result-prm
 . "$(dirname "$0")/common.sh" || exit 1
 export OMP_NUM_THREADS=1         # the model is too small for more
@@ -18,7 +18,7 @@ length=72                        # places of a row
 records=256 first=4000 meta=1000 test=400 questions=2000 answers=8 of_domains=384
 base_steps=${BASE_STEPS:-2400} first_steps=${FIRST_STEPS:-300} steps=${STEPS:-300} domain_steps=${DOMAIN_STEPS:-80}
 base=(--lr 4e-3 --schedule cosine --warmup 0.05)
-model=(--lr 5e-4 --warmup 0.6)   # whatever records count
+model=(--lr 5e-4 --warmup 0.6)   # for any record weights
 weights=(--meta-lr 0.3)
 by_domain=(--lr 3e-5 --meta-lr 0.1)
 
@@ -102,7 +102,7 @@ way() {                 # SEED
     noisy=$(mean_weight "$to/instance" "$to/train.jsonl" true)
 }
 
-# Weights of three domains; behind way().
+# Weights of three domains; after way().
 domains() {             # SEED
     local to=$here/$1 name
     $chains train $of_domains "$(($1 + 6000))" a=0.1,b=0.5,c=0.9 >"$to/domains.jsonl"

@@ -201,7 +201,7 @@ void data_fill_any(int32_t *tokens, int32_t *target_of, int64_t rows, int64_t ta
 void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0);
 /* Steps per epoch, at least 1; evaluation: batches per rank. */
 int64_t data_steps_per_epoch(const Data *d);
-/* All that determines the samples besides the seed: files, tokenizer, kind, T. malloc'ed. */
+/* Everything but the seed that determines the samples: files, tokenizer, kind, T. malloc'ed. */
 char *data_fingerprint(const Data *d);
 /* The tokenizer id in a fingerprint; malloc'ed. */
 char *data_fingerprint_tokenizer(const char *fingerprint);

@@ -38,7 +38,7 @@ static const char *model_type(const cJSON *model)
     static const struct {
         const char *name;
         bool list;               /* the vocabulary is one, else an object */
-        const char *key[3];      /* what else it has to have */
+        const char *key[3];      /* other required keys */
     } row[] = {
         {"BPE", false, {"merges"}},
         {"WordPiece", false,

@@ -77,7 +77,7 @@ typedef struct {
 /* The Regex of a Split into characters. */
 #define TOKENIZER_CHARACTERS "[\\s\\S]"
 
-/* What a split does with the parts it finds. */
+/* Split behaviour for the matches, as in Hugging Face tokenizers. */
 typedef enum {
     KEEP_ISOLATED, KEEP_REMOVED, KEEP_CONTIGUOUS, KEEP_WITH_PREVIOUS, KEEP_WITH_NEXT
 } Keep;

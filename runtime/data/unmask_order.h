@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* Which masked positions are unmasked first. */
+/* Order in which masked positions are unmasked. */
 typedef enum {
     UNMASK_low_confidence,       /* those with the most probable token */
     UNMASK_random                /* random ones */

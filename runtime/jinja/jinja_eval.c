@@ -248,7 +248,7 @@ static void eval_args(Run *r, const Node *list, Env *e, Args *to)
     }
 }
 
-/* What was written since the output had `from` bytes, as a text, and no longer output. */
+/* Removes the output written after its first `from` bytes and returns it as a text. */
 static Value taken_back(Run *r, size_t from)
 {
     const size_t n = r->nout - from;

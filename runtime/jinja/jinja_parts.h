@@ -47,7 +47,7 @@ typedef enum {
     JV_LOOP, JV_MACRO, JV_METHOD, JV_FUNCTION
 } ValueKind;
 
-/* What a list is in Python: ONCE, a generator, can be read once and is always true. */
+/* The Python type of a list. LIST_ONCE, a generator, can be read once and is always true. */
 typedef enum { LIST_LIST, LIST_TUPLE, LIST_VIEW, LIST_RANGE, LIST_ONCE } ListKind;
 
 enum { STRING_SAFE = 1, STRING_ENCODED = 2 };

@@ -51,7 +51,7 @@ typedef struct {
 typedef struct Nf4Access Nf4Access;
 extern const Nf4Access nf4_access;
 
-/* What belongs to the codes of a weight in NF4: runtime/nf4.h. */
+/* Scales of a weight in NF4 and access to its codes: runtime/nf4.h. */
 typedef struct {
     const Nf4Access *access; /* &nf4_access, or NULL: the weight is not in NF4 */
     BlockArray absmax;       /* a byte for each block */
@@ -104,7 +104,7 @@ typedef struct {
     int64_t mask, pad;
 } SpecialTokens;
 
-/* What the objective adds to a base model that may lack it. */
+/* Parts that the objective adds to a base model that lacks them. */
 typedef struct {
     const char *token;       /* text of the token of the last row, which the base's tokenizer lacks;
                                 NULL: none */

@@ -101,7 +101,8 @@ typedef struct {
     /* Rules. begin() makes rules->more from o->more before any row is read. */
     char *(*begin)(Rules *rules, const PackOptions *o, Tokenizer *tok);
     void (*free_rules)(void *more);
-    char *(*fingerprint)(const Rules *rules);  /* what of rules->more changes records; malloc'ed */
+    /* values of rules->more that change records; malloc'ed */
+    char *(*fingerprint)(const Rules *rules);
     char *(*targets)(const Rules *rules);      /* for the summary: the target tokens; malloc'ed */
 
     /* Rows, in the order of the files. */

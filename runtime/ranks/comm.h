@@ -17,7 +17,7 @@ extern "C" {
 
 enum {
     COMM_BUCKET = 1 << 28,       /* largest bucket in elements (1 GiB) */
-    COMM_OPERATIONS = 64         /* that may run beside a stream of a CUDA program */
+    COMM_OPERATIONS = 64         /* that may run in parallel with a stream of a CUDA program */
 };
 
 /* First call of main. Fills world. EXIT_MISMATCH if the number of ranks is not built_for, or not
@@ -57,9 +57,10 @@ void comm_gather_parts(void *whole, const void *own, size_t bytes, int64_t part,
 void comm_exchange(float *pieces, const float *tensor, int64_t part, int64_t at, int64_t count,
                    struct CUstream_st *s);
 void comm_collect(float *pieces, const float *own, int64_t count, struct CUstream_st *s);
-/* Operations that run beside s, in the order of their calls, each after what s has been given so
- * far; s must not touch their buffers before comm_end(). operation: 0 to COMM_OPERATIONS - 1. All
- * may be captured into a graph, under the same conditions as comm_allreduce_start(). */
+/* Operations that run in parallel with s, in the order of their calls, each after the work that s
+ * has so far; s must not touch their buffers before comm_end(). operation: below
+ * COMM_OPERATIONS. All may be captured into a graph, under the same conditions as
+ * comm_allreduce_start(). */
 /* comm_gather_parts(). */
 void comm_gather_begin(int operation, void *whole, const void *own, size_t bytes, int64_t part,
                        struct CUstream_st *s);

@@ -2,7 +2,7 @@
  *
  * Method: each mark ends the span of the one before, so that the spans add up to the step. A
  *         collective includes waiting for the others; its own time is the minimum over the ranks.
- *         Of one that runs beside the step, the spans are what the step waits for it. */
+ *         For a call that runs in parallel with the step, they are the step's waits for it. */
 #define _GNU_SOURCE
 #include "runtime/run/profile.h"
 

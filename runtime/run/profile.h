@@ -22,7 +22,7 @@ typedef struct {
     double flops, bytes;         /* per call, from the plan */
     int layers; /* calls, one per layer in ascending order; negative: in descending order;
                                     0: not per layer */
-    bool collective;             /* waits for other ranks; or for what runs beside the step */
+    bool collective;             /* waits for other ranks, or for a call parallel to the step */
 } ProfileOp;
 
 /* Host phases. */

@@ -172,8 +172,8 @@ void prompts_free(Prompt *all, int64_t n)
 
 /* ---- conversations --------------------------------------------------------------------------- */
 
-/* What the first folder that has it records of its training data, see records_save(); NULL: none
- * does. Free with cJSON_Delete(). */
+/* The record of the training data (see records_save()) in the first folder that has one; NULL: none
+ * has. Free with cJSON_Delete(). */
 static cJSON *learned_style(const char *const folder[], int nfolders)
 {
     cJSON *all = NULL;

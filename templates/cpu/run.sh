@@ -376,7 +376,7 @@ watch() {                        # watch PID ASKED
 
 start() {                        # all ranks, until they have ended: $code
     DIECAST_START=${HOSTNAME:-here}.$$.$EPOCHREALTIME
-    # What the program reads itself reaches rank 0 through cat: a group of its own may not read the terminal.
+    # Standard input reaches rank 0 through cat: a process group of its own may not read the terminal.
     reader=
     case " ${args[*]-} " in
     *" --chat "* | *" - "* | *"=- "*)

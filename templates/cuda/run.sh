@@ -274,7 +274,7 @@ done
 ours() { [ "$1" -ge 80 ] && [ "$1" -le 94 ]; }
 start() {                        # all ranks, until they have ended: $code
     meet
-    # What rank 0 reads itself reaches it through cat: a group of its own may not read the terminal.
+    # Standard input reaches rank 0 through cat: a process group of its own may not read the terminal.
     reader=
     exec 3<&0
     case " ${args[*]-} " in

@@ -285,8 +285,8 @@ static char *computing_libraries(void)
     return version_computes(list, libraries_of_program(list));
 }
 
-/* What decides bits besides the recipe, for a checkpoint's layout: versions of libraries; in
- * canonical order the algorithms of the matrix products. */
+/* Causes of other bits from the same recipe, for a checkpoint's layout: versions of libraries and,
+ * in canonical order, the algorithms of the matrix products. */
 static cJSON *layout_of_bits(void)
 {
     cJSON *layout = cJSON_CreateObject();

@@ -1,5 +1,5 @@
 #!/bin/bash
-# make gpu-bench: times our CUDA programs on this machine's GPU beside PyTorch, with the same shapes,
+# make gpu-bench: times our CUDA programs on this machine's GPU against PyTorch, with the same shapes,
 # precision and tokens a step, in turns. tests/bench/gpu.sh [CASE ...]; PYTHON has torch, transformers
 # and peft; without them only our side is measured. Writes tests/bench/results/gpu_CASE.json. Needs
 # one GPU and nvcc. WORDS: of the recipes. Where a recipe does not fit the card it runs with a smaller

@@ -13,7 +13,7 @@ import time
 
 from gpu_table import config
 
-WARM = 3  # steps left out, beside the first
+WARM = 3  # steps left out, in addition to the first
 LEAST = 5  # steps timed, however long they take
 
 

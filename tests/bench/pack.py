@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times `gen pack` beside Hugging Face tokenizers: pack.py GEN THREADS RUNS [TEXT]
+"""Times `gen pack` against Hugging Face tokenizers: pack.py GEN THREADS RUNS [TEXT]
 
 In:    TEXT: a file of text; without one, 6 MB of words by Zipf's law are made here. A tokenizer of each kind is
        trained on it.

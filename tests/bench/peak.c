@@ -8,7 +8,7 @@
 
 enum { SUMS = 12, TURNS = 200000, ROUNDS = 50 };
 
-static volatile float zero;              /* what it holds gcc cannot tell: no sum is another */
+static volatile float zero;              /* volatile: gcc cannot drop or reorder the sums */
 
 int main(void)
 {

@@ -52,7 +52,7 @@ PRM = dict(family="prm", precision="fp32", rank=0, B=8, T=256, marks=4, records=
 CASES |= {"prm": PRM, "prm/u5": dict(PRM, unroll=5), "prm/plain": dict(PRM, unroll=0)}
 CASES["ad/dropout"] = dict(CASES["ad"], config=dict(CASES["ad"]["config"], dropout=0.1))
 HIDDEN = 18  # words of a text of 126, its 0.15
-WARM = 2  # steps left out, beside the first
+WARM = 2  # steps left out, in addition to the first
 LEAST = 5  # steps timed, however long they take
 
 

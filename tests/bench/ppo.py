@@ -1,4 +1,4 @@
-"""Updates a second of PPO on darkroom: plain PyTorch beside the program that gen writes, on the same cores, in turns.
+"""Updates a second of PPO on darkroom: plain PyTorch against the program that gen writes, on the same cores, in turns.
 
 Usage: ppo.py PROGRAM [PROCESSES [SECONDS [RUNS]]]      out/darkroom_ppo/train, 2, 20, 1; make bench CASE=ppo
 Out:   a line each, medians of the runs, and how often faster the program is; by the clock, and by the time that cores

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Speed-up over one rank, and 16 bit beside fp32 in time and planned bytes, each beside what the guides of the systems
+# Speed-up over one rank, and 16 bit against fp32 in time and planned bytes, each against what the guides of the systems
 # say: GPUs where there are any, else processes of a thread each, which is said. Part of `make bench`; alone: make bench
 # CASE=ranks, which wants no PyTorch. Runs in turns, medians; prints a table and writes nothing: timings are never
 # tests.

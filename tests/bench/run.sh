@@ -1,5 +1,5 @@
 #!/bin/bash
-# Times our binaries beside PyTorch: tests/bench/run.sh [CASE ...]; needs PYTHON with the packages
+# Times our binaries against PyTorch: tests/bench/run.sh [CASE ...]; needs PYTHON with the packages
 # of tests/oracle/requirements.txt. Both sides run in turns, RUNS times each, with THREADS threads.
 # Prints a table and writes tests/bench/results/CASE.json. Timings are never tests.
 #   TEXT=FILE (of case pack) RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" (default: the case's)
@@ -17,7 +17,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
 # case, recipe in recipes/, steps of ours in a run, modes of peer.py between commas (-: no peer),
-# recipe fields. CASE/NAME: timed in turns with CASE, into the same file; without a peer its steps stand beside
+# recipe fields. CASE/NAME: timed in turns with CASE, into the same file; without a peer its steps are next to
 # those of the row above
 qwen_dpo="objective=dpo data.kind=pairs seq.max=128 batch.targets=128 dpo.logp=sum dpo.kl=none"
 CASES="gpt2_124m cpu_gpt2_124m 8 eager
@@ -41,10 +41,10 @@ prm/plain dreamprm_tiny 60 eager prm.weights=none"
 # Cases of which a step is counted, one micro-batch; and in fp32 its share of the FMA peak.
 COUNTED="ad llada tiny dpo"
 
-# What PyTorch's tuning guide asks for on CPUs: freed activations stay with the process.
+# As PyTorch's tuning guide advises for CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
 
-# and pack: gen pack beside tokenizers, of a text TEXT or one that is made; ppo: updates of darkroom_ppo beside
+# and pack: gen pack against tokenizers, of a text TEXT or one that is made; ppo: updates of darkroom_ppo against
 # PyTorch's, PEER_SECONDS of these a run; ranks: ranks.sh, without PyTorch
 cases=$(awk '$1 !~ "/" {print $1}' <<<"$CASES")
 cases+=$'\npack\nppo\nranks'
@@ -61,7 +61,7 @@ done
     exit 1
 }
 
-# $1: a case. Its rows of CASES: itself and those beside it.
+# $1: a case. Its rows of CASES: itself and those timed with it.
 rows_of()
 {
     awk -v case="$1" '$1 == case || index($1, case "/") == 1' <<<"$CASES"

@@ -2,7 +2,7 @@
 # make result-small-states: what states that need less memory do to training. Each setting trains with the same seeds;
 # the table has the mean of the last validation loss, its standard error, and how far it is from that of fp32 states,
 # in standard errors of the difference. SEEDS="1 2 3 4 5" STEPS=400 PYTHON=python3
-# Keeps: records, logs and the table in out/result_small_states, which is made anew.
+# Keeps: records, logs and the table in out/result_small_states, which is rebuilt.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 gen=out/.gen/gen here=out/result_small_states

@@ -2,7 +2,7 @@
 """Keeps and prints what run.sh measured.
 
 In:    `add CASE RECIPE DIR THREADS`: DIR/CASE.ours and DIR/CASE.peer, a JSON line a run; its
-       "case" is CASE or a row beside it, CASE/NAME.
+       "case" is CASE or a row timed with it, CASE/NAME.
 Out:   tests/bench/results/CASE.json; `print CASE ...`: the table of them.
 Keeps: no date; a side's figure is the median over its runs, the spread (max - min) / median."""
 import json

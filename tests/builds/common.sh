@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the parts of this group share: GEN, T (a folder of their own), verdicts, two recipes.
+# Shared by the parts of this group: GEN, T (a folder of their own), verdicts, two recipes.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 . tests/builds/lib.sh

@@ -11,7 +11,7 @@ check dist/made "0 1" \
     "$? $(grep -c "^$P.tar: [0-9]* files, .*; elsewhere: tar -xf it, then README.md in ${P##*/}\$" "$T/out")"
 cp "$P.tar" "$T/one.tar"
 
-# again: other times and modes, beside what builds and runs leave, under another mask and options of tar
+# again: other times and modes, with what builds and runs leave, under another mask and options of tar
 mkdir -p "$P/.obj" "$P/run/checkpoint-1"
 touch "$P/train" "$P/.obj/step.o" "$P/run/DONE"
 find "$P" -type f -exec touch -d '2001-02-03' {} +

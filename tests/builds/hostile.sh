@@ -1,7 +1,7 @@
 #!/bin/bash
 # A checkout, a recipe and a folder to emit into that all have blanks and signs in their paths: gen is made, emits,
 # and what it emitted is built and run, with two ranks; texts that would be code in C, make or a shell stay texts.
-# What is refused stands in tests/gold/folder.sh.
+# Refused input is in tests/gold/folder.sh.
 . "$(dirname "$0")/common.sh"
 unset MAKEFLAGS MAKELEVEL
 

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts of this folder share.
+# Shared by the scripts of this folder.
 
 # nvcc, or nothing: the first of NVCC, PATH and the usual folder.
 nvcc_path() {

@@ -207,7 +207,7 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
         # make LOCKED=1 emits again, or refuses
         make -s LOCKED=1 "EMITTED=$T/out_r" "CC='$PWD/tests/cc'" "CUDA=$toolkit" "$T/out_r" >"$T/out" 2>&1
         check tune/make_locked 0 $?
-        # the gradient of a bias beside dw, or apart where the row says so
+        # the gradient of a bias together with dw, or apart where the row says so
         check tune/bgrad 1 "$(grep -c 'epi bgrad' "$lock")"
         sed -i '/"algo"/{N;N;/epi bgrad/s/\(ws [0-9]*\)[a-z ]*"/\1 apart"/}' "$lock"
         gen "$R" --locked >/dev/null 2>&1
@@ -222,7 +222,7 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
             "$T/out_r/train" --bench-steps 1 --out "$T/run" >"$T/out" 2>&1
         has tune/other_library \
             'the lock file has algorithms of cuBLASLt 1.2.3, here is [0-9.]*: its first choices' "$T/out"
-        # what the binary says it was built from is what the manifest has
+        # the binary's own record of its sources equals the manifest
         "$T/out_r/train" --version >"$T/out"
         check version/recipe 1 \
             "$(grep -c "($(sed -n 's/.*"recipe_sha256": "\(.*\)".*/\1/p' "$T/out_r/manifest.json"))" "$T/out")"

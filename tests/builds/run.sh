@@ -1,5 +1,5 @@
 #!/bin/bash
-# What gen promises of builds: run.sh [PART ...], every part in turn. Without the CUDA toolkit what needs it is
+# Build guarantees of gen: run.sh [PART ...], every part in turn. Without the CUDA toolkit what needs it is
 # left out, with a line.
 # parts: twice check lock hostile toolchain dist
 cd "$(dirname "$0")" || exit 2

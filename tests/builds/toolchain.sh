@@ -65,7 +65,7 @@ again() {                # with a sum that fits
     { echo "$body"; printf '  "sum": "%s"\n}\n' "$(echo "$body" | sha256sum | cut -c1-64)"; } >"$T/new"
     cp "$T/new" "$lock"
 }
-bad() {                  # name, what sed does to the lock, the line; FIT=1: its sum is made anew
+bad() {                  # name, what sed does to the lock, the line; FIT=1: its sum is recomputed
     sed "$2" "$T/one" >"$lock"
     [ -z "${FIT-}" ] || again
     make_tree gen TOOLCHAIN=locked CLUSTER=here

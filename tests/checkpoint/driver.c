@@ -361,7 +361,7 @@ static void stop(void)
     die(EXIT_STOPPED, "stopped on request");
 }
 
-/* Rows with room behind them hold the same values, and nothing goes into the room. */
+/* Rows with room after them hold the same values, and nothing goes into the room. */
 static void wide_rows(uint64_t seed)
 {
     enum { ROWS = 37, COLS = 19, PITCH = 24 };

@@ -240,7 +240,7 @@ static bool same_file(const char *a, const char *b)
     return same;
 }
 
-/* Whether two folders hold the same files, byte for byte. */
+/* True if two folders hold the same files, byte for byte. */
 static bool same_folder(const char *a, const char *b)
 {
     struct dirent **in_a, **in_b;
@@ -489,7 +489,7 @@ static void copy_tree(const char *from, const char *to)
     free(entry);
 }
 
-/* What is wrong with the output of a failed run, or NULL. */
+/* Returns the fault in the output of a failed run; NULL: none. */
 static const char *wrong_words(const char *text, int code, int why)
 {
     const char *fault = strstr(text, code == 1 ? "/" : "rank 0 ("), *errno_text = strerror(why);

@@ -53,7 +53,7 @@ static void add(Build *b, const char *name, int layers, int64_t rows, int64_t co
     give_arrays(b, t, each * (layers ? layers : 1));
 }
 
-/* q, k, v of a layer, one behind the other in one parameter. */
+/* q, k, v of a layer, one after the other in one parameter. */
 static void add_qkv(Build *b, const char *const name[3], int layers, const int64_t rows[3],
                     int64_t cols)
 {

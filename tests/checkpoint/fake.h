@@ -7,7 +7,7 @@
 #include "../../runtime/model/model.h"
 
 /* kind: gpt2, llama, qwen2 (tied), bert, lora (qwen2 tied base, all linears), rslora (one layer, q and v,
- * trained head), gpt2lora; with -bf16 or -f16 behind it: 16-bit weights and fp32 copies. config_json: text
+ * trained head), gpt2lora; with -bf16 or -f16 after it: 16-bit weights and fp32 copies. config_json: text
  * of config.json. */
 Model *fake_model(const char *kind, const char *config_json);
 /* Every array as a function of step: weights by model_init, moments by a formula. */

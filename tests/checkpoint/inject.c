@@ -29,7 +29,7 @@ void inject(int n, int why, bool on)
 
 enum { OPENS = 1, CREATES = 2, READS = 4, WRITES = 8, SYNCS = 16, NAMES = 32, WAITS = 64, PARTS = 128 };
 
-/* Whether a call of these kinds can fail with the chosen errno. */
+/* True if a call of these kinds can fail with the chosen errno. */
 static bool may(int kinds)
 {
     switch (why_) {
@@ -42,7 +42,7 @@ static bool may(int kinds)
     }
 }
 
-/* Whether this call fails; sets errno. */
+/* True if this call fails; sets errno. */
 static bool fails(const char *name, int kinds)
 {
     if (!wanted || !may(kinds))

@@ -592,7 +592,7 @@ expect adapter-as-model 80 'is a PEFT adapter, not a model: use --adapter .*adap
     lora load $ref/qwen2_lora/adapter_init
 rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_init "$scratch/h"
 sed -i 's,"base_model_name_or_path": "","base_model_name_or_path": "org/base",' "$scratch/h/adapter_config.json"
-cp $ref/qwen2_lora/model/config.json "$scratch/h"      # as PEFT leaves it beside some
+cp $ref/qwen2_lora/model/config.json "$scratch/h"      # as PEFT leaves it next to some
 expect adapter-as-model-base 80 '--adapter .*/h --init-from org/base' lora load "$scratch/h"
 expect adapter-as-model-no-lora 80 'adapter of org/base, not a model, and this binary has no LoRA' qwen2 load "$scratch/h"
 expect model-as-adapter 80 'is a model, not a PEFT adapter: use --init-from .*/qwen2_lora/model' \

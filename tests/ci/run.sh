@@ -1,5 +1,5 @@
 #!/bin/bash
-# What continuous integration of recipes rests on: the cost of a change (gen diff --base), workflows that gen ci prints.
+# Basis of continuous integration of recipes: the cost of a change (gen diff --base), workflows that gen ci prints.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh

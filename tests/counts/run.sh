@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the compiler makes of kernels, and what a step launches, against the tables in recorded/. A difference fails with
+# Compiled kernels and the launches of a step, against the tables in recorded/. A difference fails with
 # both lines; UPDATE=1 rewrites the tables, and their diff is reviewed.
 #   recorded/RECIPE.txt      a line a kernel, by gen check with the NVRTC that the first line names:
 #     resources  registers, spilled bytes, static and dynamic shared memory in bytes, threads, blocks a multiprocessor

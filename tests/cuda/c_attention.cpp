@@ -413,7 +413,7 @@ TEST(attention_reference)
     }
 }
 
-/* Token by token over the caches, against the whole sequences: several texts, each a place behind the one before; any
+/* Token by token over the caches, against the whole sequences: several texts, each a place after the one before; any
  * of them alone has the same bits. */
 template <int D> static void decode(int64_t T, int64_t H, int64_t K)
 {

@@ -129,7 +129,7 @@ static act_t *columns(const act_t *m, int64_t rows, int64_t ld, int64_t from, in
     return act_from(some, rows * n);
 }
 
-/* [w | b] as the product of a folded layer reads it: w, and behind it b's parts in their rows. */
+/* [w | b] as the product of a folded layer reads it: w, and after it b's parts in their rows. */
 static double *placed(const LoraCase &l, const double *wide, const double *b)
 {
     const int64_t all = l.parts * l.rank, row = l.in + all;
@@ -142,7 +142,7 @@ static double *placed(const LoraCase &l, const double *wide, const double *b)
     return want;
 }
 
-/* Operands of a case; x with room behind its rows where u stands there. */
+/* Operands of a case; x with room after its rows where u stands there. */
 struct LoraOperands {
     act_t *x, *u, *a, *b, *y, *w;
     double *y_, *x_, *u_, *w_;           // y_: before the adapters

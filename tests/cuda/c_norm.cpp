@@ -111,7 +111,7 @@ TEST(rmsnorm_fwd)
     });
 }
 
-/* wide (rows, ld) has y (rows, C) in its first columns and behind them what was there before. */
+/* wide (rows, ld) has y (rows, C) in its first columns and after them what was there before. */
 static void check_wide(const char *what, const act_t *wide, const act_t *y, const double *before,
                        const Norm &p, int64_t ld)
 {
@@ -121,7 +121,7 @@ static void check_wide(const char *what, const act_t *wide, const act_t *y, cons
     check_act_exact(what, wide, want, p.rows * ld);
 }
 
-/* Rows of y with room behind them are those without, bit for bit, and the room is left alone. */
+/* Rows of y with room after them are those without, bit for bit, and the room is left alone. */
 TEST(norm_wide_rows)
 {
     for (auto &shape : shapes) {

@@ -60,7 +60,7 @@ struct Test {
 
 /* Everything goes here: kernels, copies and clears. It does not wait for the legacy stream. */
 extern cudaStream_t stream;
-extern int guard_bytes;          /* in front of and behind each buffer; 0: something else looks at bounds */
+extern int guard_bytes;          /* in front of and after each buffer; 0: something else looks at bounds */
 /* Kernels that the calls of `work` start on `stream`; done on return. Called once, or captured: a
  * launcher that may not be captured fails here. Results must not depend on which. */
 void run(const std::function<void()> &work);
@@ -119,7 +119,7 @@ float *f32_from(const double *values, int64_t n);
 void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth);
 void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth);
 void check_via_act(const char *what, const float *got, const double *ref, int64_t n, int64_t depth);
-/* The same where results may be small beside what is added up for them; terms (n), from terms.h. */
+/* The same where results may be small against the terms added up for them; terms (n), from terms.h. */
 void check_act_terms(const char *what, const act_t *got, const double *ref, const double *terms,
                      int64_t n, int64_t depth);
 void check_f32_terms(const char *what, const float *got, const double *ref, const double *terms,

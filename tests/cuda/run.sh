@@ -29,9 +29,9 @@ trap 'rm -rf "$scratch"' EXIT
 export SEED=${SEED:-1}
 files=${FILES:-$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||')}
 acts=${ACTS:-fp32 bf16 fp16}
-# Left to `make soak` (FULL=1), beside what c_attention.cpp says: fp16 where it differs from bf16 in conversions alone;
-# products and attention in it, which whole steps have (train/sim.sh, train/checked.sh); what needs a GPU to be more
-# than a test of itself.
+# Left to `make soak` (FULL=1), with the cases named in c_attention.cpp: fp16 where it differs from bf16 in conversions
+# alone; products and attention in it, which whole steps have (train/sim.sh, train/checked.sh); tests that only a GPU
+# can fail.
 left_out() {            # FILE, of type $act
     case $act-$1 in
     bf16-master) ;;

@@ -8,7 +8,7 @@
 # pages: those that people write, a line each
 pages() { printf '%s\n' README.md {gen,kernels,recipes,tests}/*.md; }
 
-# commands PAGE [all|walk]: LINE<tab>COMMAND; walk: of the blocks behind a line <!-- walk -->, each line of them
+# commands PAGE [all|walk]: LINE<tab>COMMAND; walk: of the blocks after a line <!-- walk -->, each line of them
 commands() {
     awk -v walk="${2:-all}" '
         function said(text, at) {

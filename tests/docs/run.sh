@@ -30,7 +30,7 @@ done
 
 # ---- gen/reference: what `make docs` writes, and nothing else
 "$GEN" reference -o "$T/reference"
-check reference/fresh "" "$(diff -rq "$T/reference" gen/reference | sed 's/$/; make docs writes them anew/' | head -3)"
+check reference/fresh "" "$(diff -rq "$T/reference" gen/reference | sed 's/$/; make docs updates them/' | head -3)"
 check reference/page "" "$("$GEN" reference flags | diff - gen/reference/flags.md | head -3)"
 check reference/near "gen: reference: takes -o DIR or one of commands, list, fields, flags, runs, metrics, data, \
 names, got flgs; did you mean flags?" \

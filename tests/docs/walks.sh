@@ -1,5 +1,5 @@
 #!/bin/bash
-# The blocks of pages behind <!-- walk -->, command by command in a folder where the data and the model that the page
+# The blocks of pages after <!-- walk -->, command by command in a folder where the data and the model that the page
 # speaks of have tiny stand-ins: everything is run as it stands there, but trained for few steps (FULL=1: for more).
 # walks.sh [PAGE ...]
 set -u

@@ -110,7 +110,7 @@ says "InfiniBand: down" 'warning InfiniBand: mlx5_1 port 1: 1: DOWN, unknown rat
 MASTER_PORT=1x part network "$T/bare"
 says "a port that is none" 'warning port: MASTER_PORT=1x: want a port from 1 to 65534'
 MASTER_PORT=29777 TORCHELASTIC_USE_AGENT_STORE=True part network "$T/bare"
-says "the port beside torchrun's agent" "ok port: 29778 is .*, one more than MASTER_PORT, where torchrun's agent listens"
+says "the port with torchrun's agent" "ok port: 29778 is .*, one more than MASTER_PORT, where torchrun's agent listens"
 
 interface() { same "NCCL's interface: $*" "$1" "$($work/parts interface x "${@:2}")"; }
 interface eth0 - lo:lo docker0 eth0 eth1

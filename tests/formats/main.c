@@ -193,7 +193,7 @@ static const struct {
     {"scalar and metadata",
      "{\"__metadata__\":{\"format\":\"pt\"},\"t\":{\"dtype\":\"BF16\",\"shape\":[],\"data_offsets\""
      ":[0,2]}}", PLAIN, 2, NULL},
-    {"space behind", "{}\r \t\n", PLAIN, 0, NULL},
+    {"space after", "{}\r \t\n", PLAIN, 0, NULL},
     {"space at both ends", "\t\n{}\r ", PLAIN, 0, NULL},
     {"name like a path",
      "{\"..\\/..\\/etc\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", PLAIN, 1, NULL},
@@ -477,7 +477,7 @@ static const struct {
      "key given twice"},
 };
 
-/* Files that are something else; size bytes, zeros behind the text. */
+/* Files that are something else; size bytes, zeros after the text. */
 static void check_others(void)
 {
     static const struct { const char *name, *begin; int size; const char *weights, *tokens; } cases[] = {
@@ -554,12 +554,12 @@ static void check_folders(void)
     static const char of_another[] = "{\"weight_map\":{\"x\":\"1.safetensors\"}}";
     spit(index, of_another, sizeof of_another - 1);
     error = st_set_open(&s, folder);
-    verdict("model.safetensors beside an index of another", error && strstr(error, "but model.safetensors is there")
+    verdict("model.safetensors next to an index of another", error && strstr(error, "but model.safetensors is there")
             ? NULL : error ? error : "accepted");
     static const char of_itself[] = "{\"weight_map\":{\"x\":\"model.safetensors\"}}";
     spit(index, of_itself, sizeof of_itself - 1);
     error = st_set_open(&s, folder);
-    verdict("model.safetensors beside an index of it",
+    verdict("model.safetensors next to an index of it",
             error ? error : s.nfiles == 1 && st_find(&s.file[0], "x") ? NULL : "not found");
     st_set_close(&s);
 }
@@ -776,7 +776,7 @@ static const struct {
     {"a column is not there", "tensor price: is missing", "price=fixed", "3", 2},
     {"a column twice", "weight is listed twice", "weight=fixed weight=fixed", "3", 2},
     {"as a column that is fixed", "seen=weight: must be fixed, ragged or", "weight=fixed seen=weight", "3", 2},
-    {"as a column behind it", "seen=chosen: must be fixed, ragged or", "seen=chosen", "3", 2},
+    {"as a column after it", "seen=chosen: must be fixed, ragged or", "seen=chosen", "3", 2},
     {"as one of another length", "tensor seen: must be U8 [3]", "rejected=ragged seen=rejected", "3", 2},
     {"no kind", "must be NAME=fixed, NAME=ragged or NAME=OTHER, got \"weight\"", "weight", "3", 2},
 };
@@ -866,7 +866,7 @@ static void check_records(void)
     recordfile_close(&f);
 }
 
-/* What a document has in the columns beside its parts and their masks. */
+/* A document's values in the columns other than its parts and their masks. */
 static void dump_beside(const TokenFile *f, int64_t doc)
 {
     for (int i = 0; i < f->records.ncolumns; i++) {

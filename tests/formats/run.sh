@@ -289,7 +289,7 @@ agent_row "a call without a name" 'message 2: tool_calls: call 1 must be {"funct
     "{\"messages\":[$ask,{\"role\":\"assistant\",\"tool_calls\":[{\"function\":{}}]}]}"
 agent_row "tools that are no list" 'tools: must be a list of' "{\"messages\":[$ask,$end],\"tools\":{\"f\":1}}"
 agent_row "tools that are none" 'tools: a string that is no JSON' "{\"messages\":[$ask,$end],\"tools\":\"[\"}"
-agent_row "a content beside calls" 'message 2: .* does not render the content of this assistant message with tool_calls' \
+agent_row "a content with calls" 'message 2: .* does not render the content of this assistant message with tool_calls' \
     "{\"messages\":[$ask,$(sed 's/null/"hm"/' <<< "$use")],$defined}"
 agent_row "spans" 'message 2: masked: \[0, 2\]: must have 0 <= begin <= end' \
     "{\"messages\":[$ask,{\"role\":\"assistant\",\"content\":\"a\",\"masked\":[[0,2]]}]}"
@@ -491,7 +491,7 @@ verdict "pairs: what the file says" "$(for key in '"dropped_long_prompt":"1"' '"
 $pack -o $scratch/1.st --threads 1 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 $pack -o $scratch/2.st --threads 5 $scratch/pairs.jsonl $scratch/pairs.jsonl > $scratch/log 2>&1
 verdict "pairs: threads do not show" "$(cmp $scratch/1.st $scratch/2.st 2>&1)"
-# Rows that say the same: a prompt that is a string beside lists; a question behind a system message of its own.
+# Rows that say the same: a prompt that is a string with lists; a question after a system message of its own.
 alike() {               # NAME ROW ROW
     for i in 2 3; do
         echo "${!i}" >$scratch/$i.jsonl
@@ -506,10 +506,10 @@ answers='"chosen":[{"role":"assistant","content":"c"}],"rejected":[{"role":"assi
 whole='"chosen":['$user',{"role":"assistant","content":"c"}],"rejected":['$user',{"role":"assistant","content":"d"}]'
 alike "a string before answers" "{\"prompt\":\"Question: a\",$answers}" "{\"prompt\":[$user],$answers}"
 alike "a string and conversations" "{\"prompt\":\"Question: a\",$whole}" "{$whole}"
-alike "a system message beside a question" '{"system":"s","question":"a","chosen":"c","rejected":"d"}' \
+alike "a system message with a question" '{"system":"s","question":"a","chosen":"c","rejected":"d"}' \
     '{"prompt":[{"role":"system","content":"s"},'"$user],$answers}"
 alike "an empty one" '{"system":"","question":"a","chosen":"c","rejected":"d"}' "{\"prompt\":[$user],$answers}"
-# Parts of answers that are not trained on: the same ids, other targets. Characters, not bytes; behind a common prompt
+# Parts of answers that are not trained on: the same ids, other targets. Characters, not bytes; after a common prompt
 # they are counted from the beginning all the same; one that an ending cuts in two is told as with prompts.
 cat > $scratch/masked.jsonl << END
 {"prompt":"ab","chosen":"cdef","rejected":"xy","chosen_masked":[[0,1],[2,3]],"rejected_masked":[]}
@@ -541,7 +541,7 @@ $pack -o $scratch/masked.st $scratch/masked.jsonl > $scratch/log 2>&1
 verdict "masked spans: prompts and answers are what they are" "$(grep \
     -q '^lengths .*prompts 1 to 3 tokens.*; chosen answers 2 to 5 tokens' \
     $scratch/log && ! grep -q identical $scratch/log || cat $scratch/log)"
-# $1: rows, $2: of a message with the answer "one two three", what is to be told beside it; targets' texts
+# $1: rows, $2: of a message with the answer "one two three", what is to be added to it; targets' texts
 masked_turns() {
     printf '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":" one two three"%s}]}\n' \
         "$2" > $scratch/turns.jsonl
@@ -634,7 +634,7 @@ $pack -o $scratch/char/3.st --tokenizer $scratch/char/tokenizer.json $scratch/ch
 verdict "char: a character that is not seen" "$(grep -q 'r.txt: the control character 13 is not in' $scratch/log ||
     cat $scratch/log)"
 $pack -o $scratch/char/3.st --tokenizer char $scratch/char/b.txt > $scratch/log 2>&1
-verdict "char: another vocabulary beside it" "$(grep -q 'tokenizer.json exists, with another' \
+verdict "char: another vocabulary next to it" "$(grep -q 'tokenizer.json exists, with another' \
     $scratch/log || cat $scratch/log)"
 printf '{"text":"ab"}\n{"text":"ba[EOS]"}\n' > $scratch/rows.jsonl
 mkdir $scratch/char/rows
@@ -642,7 +642,7 @@ $pack -o $scratch/char/rows/1.st --tokenizer char $scratch/rows.jsonl > $scratch
 verdict "char: rows of JSON" "$($work/test dump $scratch/char/rows/1.st |
     diff - <(printf '1* 3* 4* 2*\n1* 4* 3* 2*\n'))"
 
-# Windows: each begins a stride behind the one before, the last ends with the text; some are held back.
+# Windows: each begins a stride after the one before, the last ends with the text; some are held back.
 windows() {                     # name, text, options, rows
     rm -rf $scratch/win
     mkdir $scratch/win
@@ -830,7 +830,7 @@ printf '{"text":"no conversation"}' > $scratch/sharegpt.jsonl
 template "unknown, but not asked for" ',"chat_template":"?"' '' '^read text: 1$'
 template "--chat without conversations" '' '' '--chat qwen2: no row is a conversation' '--chat qwen2'
 
-# What must be refused: file content, options, the message's end.
+# Refused input: file content, options, the message's end.
 refuse() {                      # name, content of x.jsonl, options, pattern
     printf "$2" > $scratch/x.jsonl
     rm -f $scratch/out.st
@@ -844,7 +844,7 @@ refuse() {                      # name, content of x.jsonl, options, pattern
 }
 good='{"text":"fine"}\n'
 
-# "system" and "history" beside a prompt are turns before it, as LLaMA-Factory's converters make them: a system
+# "system" and "history" with a prompt are turns before it, as LLaMA-Factory's converters make them: a system
 # message, each pair of history as question and answer, instruction and input with a line end between.
 told() { echo "{\"role\":\"$1\",\"content\":\"$2\"}"; }
 before="$(told system S),$(told user h),$(told assistant H),"
@@ -960,7 +960,7 @@ ends in other tokens than in training; move the blank to the beginning of the an
 END
 )"
 
-# A byte order mark is no part of any text, and UTF-8 goes on behind it.
+# A byte order mark is no part of any text, and UTF-8 goes on after it.
 mark=$(printf '\xef\xbb\xbf')
 for input in talks.jsonl alpaca.json big.txt; do
     { printf %s "$mark"; cat $scratch/$input; } > $scratch/marked.${input##*.}
@@ -1042,13 +1042,13 @@ refuse "pairs with a question that is none" "{\"question\":7,$pair}" "$qwen" 'qu
 refuse "pairs of a string and a list" '{"chosen":[{"role":"assistant","content":"a"}],"rejected":"b"}' "$qwen" \
     'rejected: must be a non-empty list of {"role", "content"}'
 said='[{"role":"user","content":"a"},{"role":"assistant","content":'
-refuse "pairs of lists behind another string" "{\"prompt\":\"b\",\"chosen\":$said\"c\"}],\"rejected\":$said\"d\"}]}" "$qwen" \
+refuse "pairs of lists after another string" "{\"prompt\":\"b\",\"chosen\":$said\"c\"}],\"rejected\":$said\"d\"}]}" "$qwen" \
     'is a string that differs from the user.s last message in both lists: remove it'
 refuse "pairs that end with a question" \
     '{"chosen":[{"role":"user","content":"a"},{"role":"user","content":"b"}],'\
 '"rejected":[{"role":"user","content":"a"},{"role":"user","content":"c"}]}' "$qwen" \
     'the answer must have the role assistant, got "user"'
-refuse "pairs of lists behind an instruction" '{"instruction":"a","chosen":[{}],"rejected":[{}]}' "$qwen" \
+refuse "pairs of lists after an instruction" '{"instruction":"a","chosen":[{}],"rejected":[{}]}' "$qwen" \
     'chosen: must be a string, like instruction'
 refuse "a span beyond its answer" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[[0,99]]}" "" \
     'x.jsonl:1: masked: \[0, 99\]: must have 0 <= begin <= end'
@@ -1057,7 +1057,7 @@ refuse "a span that ends before it begins" "{\"prompt\":\"q\",$pair,\"chosen_mas
 refuse "a span that is none" "{\"prompt\":\"q\",$pair,\"chosen_masked\":[1]}" "" 'masked: must be a list of \[begin, end)'
 refuse "spans misspelt" "{\"prompt\":\"q\",$pair,\"rejected_mask\":[[0,1]]}" "" \
     'rejected_mask: did you mean rejected_masked?'
-refuse "spans beside messages" '{"chosen":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"chosen_masked":[],'\
+refuse "spans with messages" '{"chosen":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}],"chosen_masked":[],'\
 '"rejected":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}' "$qwen" \
     'chosen_masked: chosen is a list of messages: use the key masked of its messages'
 turn='{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b",'
@@ -1086,7 +1086,7 @@ refuse "nothing usable" '\n\n' "" 'no usable row (0 without a target)'
 refuse "every row cut before its targets" \
     '{"prompt":"abcd","completion":"e"}' "--max-length 3" \
     'no usable row (0 without a target, 1 with a prompt that leaves no room for an answer)'
-refuse "answers behind the end of a row" '{"prompt":"abcd","response":"e"}' "--format answers --max-length 3" \
+refuse "answers after the end of a row" '{"prompt":"abcd","response":"e"}' "--format answers --max-length 3" \
     'no usable row (0 without a target, 1 with a prompt that leaves no room for an answer)'
 refuse "messages without chat tokens" \
     '{"messages":[{"role":"user","content":"a"}]}' "" 'x.jsonl:1: messages need a tokenizer'
@@ -1257,7 +1257,7 @@ refuse "candidates that are numbers" '{"candidates":[3]}' "$steps" 'x.jsonl:1: c
 refuse "another number of truths" '{"candidates":["a"],"true_false":[]}' "$steps" 'true_false: must be a list of 1'
 refuse "a truth that is none" '{"candidates":["a","b"],"true_false":[true,2]}' "$steps" \
     'true_false\[1\]: must be true or false'
-refuse "candidates behind solutions" "{$step,\"cot_steps\":[{\"pi\":1}]}\n{\"candidates\":[\"a\"]}" "$steps" \
+refuse "candidates after solutions" "{$step,\"cot_steps\":[{\"pi\":1}]}\n{\"candidates\":[\"a\"]}" "$steps" \
     'x.jsonl:2: the output is steps, and candidates cannot be part of it'
 refuse "no usable solution" "{$step}" "$steps" 'x.jsonl: no usable row (0 without a target, 1 with too few labels)'
 refuse "no mark in the tokenizer" "{$step}" "--tokenizer bytes" 'x.jsonl:1: the tokenizer has no token <extra_0>'
@@ -1445,7 +1445,7 @@ verdict "--skip-bad: texts have no rows" "$(grep -q '^gen: pack: --skip-bad: the
 printf 'a\0b' > $scratch/zero.txt
 refuse "a text with zeros" "$good" "$scratch/zero.txt" 'zero.txt: byte 1 is 0: binary data'
 refuse "--kind rows for a text file" "$good" "--kind rows $scratch/a.txt" 'a.txt: a text file has no rows'
-refuse "a text file behind prompts" '{"text":"a"}' "$scratch/prompts.jsonl $scratch/a.txt" \
+refuse "a text file after prompts" '{"text":"a"}' "$scratch/prompts.jsonl $scratch/a.txt" \
     'a.txt: a text file is a document without rows'
 refuse "--loss-on assistant for a text file" "$good" "--loss-on assistant $scratch/a.txt" \
     'a.txt: --loss-on: a text has no answers'
@@ -1521,5 +1521,5 @@ printf '{"text":"a"}\r\n\r\n \n{"text":"b"}' > $scratch/crlf.jsonl
 $pack -o $scratch/c.st $scratch/crlf.jsonl > $scratch/log 2>&1
 verdict "CRLF, blank lines and a last line without its end are fine" \
     "$($work/test dump $scratch/c.st | diff - <(printf '97* 256*\n98* 256*\n'))"
-verdict "nothing is left beside the output" "$(ls $scratch | grep -e '\.tmp' -e 'st\.')"
+verdict "nothing is left next to the output" "$(ls $scratch | grep -e '\.tmp' -e 'st\.')"
 exit $failed

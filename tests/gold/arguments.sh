@@ -1,6 +1,6 @@
 #!/bin/bash
 # Arguments of emitted calls are names: of sizes and constants in shape.h, of values, of flags. A number alone is 0.
-# What a call has besides:
+# Further arguments of a call:
 # - members of structs, {.theta = 10000.0f};
 # - the slot of a value, AT(x, 0), SLOT(x, l + 1), and of what moves it, EVENT(x, l + 1);
 # - a factor of a size, 3*C and D/2, and the last layer of a period, ROPE_PERIOD - 1;

@@ -132,7 +132,7 @@ for pair in "h1000|did you mean h100?" "3080|did you mean rtx3080?" "A100-SXM4-8
             grep -cF -- "${pair#*|}")"
     done
 done
-# tune = "required" is the short form of tune.lock, also beside tune.card
+# tune = "required" is the short form of tune.lock, also with tune.card
 for words in "tune=required tune.card=x" "tune.card=x tune=required"; do
     # shellcheck disable=SC2086      # words
     check "clusters/tune/$words" 'tune.lock = "required" tune.card = "x"' "$("$B/driver" config "$N" card=h100 $words |

@@ -132,7 +132,7 @@ check json/buffers "$(ask plan.cpu_tiny bytes_by_purpose.weights bytes_by_purpos
 check json/largest "$(sed -n '/^largest buffers/{n;s/^ *\([^ ]*\) .*/\1/p}' "$T/text")" "$(ask plan.cpu_tiny 'buffers[0].name')"
 check json/peak "$(ask plan.cpu_tiny device_bytes)" "$("$B/json" "$T/plan.cpu_tiny" -q 'buffers[*].offset' >"$T/a"
     "$B/json" "$T/plan.cpu_tiny" -q 'buffers[*].bytes' | paste "$T/a" - | awk '$1 + $2 > m { m = $1 + $2 } END { print m }')"
-# What a rank sends in a step, and what it holds. LLaDA-8B: two tables (126464,4096), in 32 layers matrices of 53248 rows
+# Bytes that a rank sends in a step, and bytes that it holds. LLaDA-8B: two tables (126464,4096), in 32 layers matrices of 53248 rows
 # of 4096; 65 norms of 4096, too small to be divided. Of n bytes 2 ranks send 2 x n/2 each in an all-reduce, n/2 in a
 # reduce-scatter or a gather. fp32 gradients, fp16 weights, and sums of squares of 64 shares in 131 columns, 4352 a rank.
 # Of fp32 are master weights and two moments; total norm and loss scale have 512 bytes each.
@@ -271,11 +271,11 @@ check estimate/sum same "$(ask model estimate.step_seconds estimate.starts_secon
     awk '{ a = $1 - $2 - $3 - $4; b = $4 - $5 - $6 - $7 - $8 - $9 - $10; e = 1e-6 * $1
            print (a < e && -a < e && b < e && -b < e ? "same" : a " " b) }')"
 # eight GPUs at 370 GB/s: the sums of all gradients, and 20 us a collective. Beside the backward pass only the part that is
-# longer counts: less, but the sums that nothing runs beside
+# longer counts: less, but the sums that nothing overlaps
 for overlap in none all; do said info recipes/h200x8_full.lua memory.zero=0 comm.overlap=$overlap >"$T/ranks.$overlap"; done
 check estimate/ranks same "$(ask ranks.none estimate.ranks_seconds step_sent_bytes |
     awk '{ d = $1 - $2 / 370e9; print (d > 0 && d < 1e-2 ? "same" : d) }')"
-check estimate/beside less "$(ask ranks.all estimate.ranks_seconds | awk -v all="$(ask ranks.none estimate.ranks_seconds)" '{
+check estimate/overlapped less "$(ask ranks.all estimate.ranks_seconds | awk -v all="$(ask ranks.none estimate.ranks_seconds)" '{
     print ($1 > 0.1 * all && $1 < 0.3 * all ? "less" : $1 / all) }')"
 # an update: its bytes at 0.86 of 3350 GB/s
 check estimate/update same "$(ask model estimate.kind_seconds.update | awk -v P=$P '{

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What gen finds in the folder that it writes: an earlier emission, files of others, runs; and paths, names and
+# Contents of the folder that gen writes to: an earlier emission, files of others, runs; and paths, names and
 # texts that would be code in what is emitted.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
@@ -55,14 +55,14 @@ same stale-gone "" "$(cd x && ls kernels/cpu/gelu* 2>/dev/null)"
 same stale-changed-named "x/kernels/cpu/layernorm.h: no longer part of the program, but changed since gen wrote it: kept" \
     "$(head -1 log)"
 emits llama-elsewhere b.lua -o y/llama
-same only-theirs-besides "$(printf '%s\n' .obj/train.d .obj/train.o kernels/cpu/layernorm.h kernels/mine/k.h notes.txt)" \
+same only-theirs-otherwise "$(printf '%s\n' .obj/train.d .obj/train.o kernels/cpu/layernorm.h kernels/mine/k.h notes.txt)" \
     "$(diff -rq x y/llama | sed -n 's/^Only in \(x.*\): \(.*\)/\1\/\2/p' | cut -c3- |
         while read -r p; do (cd x && find "$p" -type f); done | sort)"
 rm -rf x; mkdir -p x/runtime; touch x/train.o x/runtime/base.o x/runtime/base.d x/mine.o
 emits objects a.lua -o x
-sed -i '/"model_fields"/d' x/manifest.json           # as one of the time when objects stood beside their sources
+sed -i '/"model_fields"/d' x/manifest.json           # as one of the time when objects were next to their sources
 emits objects-beside a.lua -o x
-same objects-beside-gone mine.o "$(cd x && find . -name '*.[od]' -printf '%P\n')"
+same old-objects-gone mine.o "$(cd x && find . -name '*.[od]' -printf '%P\n')"
 
 # ---- files of others
 mkdir own; echo 'all:' >own/Makefile; echo hello >own/README.md; echo '{}' >own/manifest.json

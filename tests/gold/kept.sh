@@ -1,5 +1,5 @@
 #!/bin/bash
-# What recomputed blocks keep: memory.keep, and memory.recompute=auto against every set, planned one by one. FULL=1: more limits.
+# Values kept by recomputed blocks: memory.keep, and memory.recompute=auto against every set, planned one by one. FULL=1: more limits.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh
@@ -35,7 +35,7 @@ check kept/whole 1 "$("$GEN" plan $recipe memory.recompute=auto memory.limit_gib
     grep -c '^memory.recompute=auto keeps everything: nothing is recomputed$')"
 check kept/none "needs 116.1 GiB" \
     "$("$GEN" plan $recipe memory.recompute=auto memory.limit_gib=100 2>&1 | grep -o 'needs [^,]*')"
-# results of norms into which adapters are folded in place are computed again, beside what is kept
+# results of norms into which adapters are folded in place are recomputed, although other values are kept
 check kept/folded "%b.norm1 slots 1" \
     "$("$GEN" -d part recipes/h200x1_qwen2.5_7b_lora.lua memory.recompute=block memory.keep=qkv,gate_up |
         sed -n "s/^value \(%b.norm1\) .*\(slots [0-9]*\).*/\1 \2/p")"

@@ -134,7 +134,7 @@ static bool same_value(int at, const char *a, const char *b)
     return !strcmp(alias_word(ours, a), alias_word(ours, b));
 }
 
-/* DeepSpeed's name for all samples of an update, beside its name for those of a micro-batch. */
+/* DeepSpeed's name for all samples of an update, with its name for those of a micro-batch. */
 static bool differ_together(const char *a, const char *b)
 {
     return strstr(a, "train_micro_batch") && !strcmp(b, "train_batch_size");
@@ -172,7 +172,7 @@ static int pairs_of(int at, FILE *report)
             const char *why = wrong(at, &word[i], &word[k]);
             tried++;
             if (why && bad++ < 3)
-                fprintf(report, "not ok %s: %s beside %s: %s: %s\n", word[i].name, word[i].value, word[k].name,
+                fprintf(report, "not ok %s: %s with %s: %s: %s\n", word[i].name, word[i].value, word[k].name,
                         word[k].value, why);
         }
     return tried;

@@ -485,7 +485,7 @@ done
 
 $HERE/settings.sh || fails=$((fails + 1))
 
-# ---- a memory limit holds for the target it was set beside
+# ---- a memory limit holds for the target it was set with
 H=recipes/h200x1_qwen2.5_7b_full.lua
 limit() {                                     # name, Config line, line on stderr, words
     "$GEN" -d config "${@:4}" >"$T/a" 2>"$T/err"

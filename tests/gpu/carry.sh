@@ -23,7 +23,7 @@ done
 (cd /usr/include && cp -rL --parents cjson lua5.4 openssl "$machine/openssl" pcre2.h utf8proc.h yaml.h "$stage/include")
 
 cat >"$stage/env.sh" <<END
-# Sourced before make: compilers, linkers and programs find the libraries beside this file. Programs get one from here
+# Sourced before make: compilers, linkers and programs find the libraries next to this file. Programs get one from here
 # only where the machine has none of its name.
 carried=\$(cd "\$(dirname "\${BASH_SOURCE[0]}")" && pwd)
 for file in "\$carried"/lib/*; do

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the scripts that need a GPU share. After gpu_need: GPU (index), TARGET (sm_90), MEMORY_GIB, CUDA (the toolkit).
+# Shared by the scripts that need a GPU. After gpu_need: GPU (index), TARGET (sm_90), MEMORY_GIB, CUDA (the toolkit).
 . tests/builds/lib.sh
 
 # Sets GPU and CAPABILITY (9.0); where no GPU answers, a line that says so, and 1.
@@ -31,7 +31,7 @@ gpu_need() {
 
 gpu_name() { nvidia-smi -i "$GPU" --query-gpu=name --format=csv,noheader; }
 
-# What a result needs to be judged, as JSON.
+# Facts needed to judge a result, as JSON.
 gpu_describe() {
     nvidia-smi -i "$GPU" --format=csv,noheader,nounits \
         --query-gpu=name,driver_version,memory.total,power.limit,clocks.max.sm |
@@ -41,7 +41,7 @@ gpu_describe() {
             printf "\"clock_max_mhz\": %d, \"nvcc\": \"%s\", \"target\": \"%s\"}\n", $5, nvcc, target }'
 }
 
-# Words that make a recipe fit this card: those given or, beside them, the largest half, quarter ... of its micro-batch,
+# Words that make a recipe fit this card: those given or, in addition, the largest half, quarter ... of its micro-batch,
 # of as many samples a step. If none fits: gen's reason, and 1.
 gpu_fitting() {                               # RECIPE [WORD ...]
     local file=recipes/$1.lua said micro accum words=("target=$TARGET" "memory.limit_gib=$MEMORY_GIB")

@@ -115,7 +115,7 @@ static double attention_loss(void *ctx)
 static const uint32_t noise[4] = { 1234567, 89, 3, 40 };
 enum { SITE = 6 };
 
-/* What each probability (B, NH, T, T) is multiplied with. */
+/* Factor of each probability (B, NH, T, T). */
 static double *kept_by(const Shape *s, float p)
 {
     double *kept = NEW(double, s->B * s->NH * s->T * s->T);
@@ -214,7 +214,7 @@ TEST(attention_length)
     }
 }
 
-/* Limits drawn at random; those of a context and as many queries behind it, one for each of its
+/* Limits drawn at random; those of a context and as many queries after it, one for each of its
  * places. */
 TEST(attention_limit)
 {
@@ -261,8 +261,8 @@ TEST(attention_shared_alone)
               2 * (s.T + 2 * s.D));
 }
 
-/* A query of one pass over all places gives what it gives alone behind its context, and what stands
- * behind a length changes nothing before it. */
+/* A query of one pass over all places gives what it gives alone after its context, and what stands
+ * after a length changes nothing before it. */
 TEST(attention_limit_alone)
 {
     enum { PLACES = 70 };
@@ -393,7 +393,7 @@ static act_t *decode_rows(const act_t *x, int64_t texts, int64_t row, int64_t T,
     return y;
 }
 
-/* Token by token over the caches, against the whole sequences: several texts, each at another place, and beside them
+/* Token by token over the caches, against the whole sequences: several texts, each at another place, and in addition
  * one that stays at its first; any of them alone has the same bits. */
 TEST(attention_decode)
 {

@@ -93,7 +93,7 @@ TEST(dpo_pairs)
     }
 }
 
-/* What stands in the papers, or follows by hand. */
+/* Values from the papers, or derived by hand. */
 TEST(dpo_known)
 {
     static const float plain[8] = { DPO_SIGMOID, 0.1f, 0, 0, 1, 0, 0.1f, 1 };

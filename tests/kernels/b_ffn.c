@@ -110,7 +110,7 @@ TEST(ffn)
 
 enum { RANK = 4 };
 
-/* What a layer with adapters reads, and what one way of computing it gives. */
+/* Inputs of a layer with adapters, and the results of one way of computing it. */
 typedef struct {
     const act_t *x, *dy;
     FfnWeights w;

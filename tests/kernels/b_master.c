@@ -51,7 +51,7 @@ TEST(remainder_back)
     check_act_exact("bf16", w, want, n);
 }
 
-/* What cannot be split: values that would round to Inf, and NaN. */
+/* Values that cannot be split: those that would round to Inf, and NaN. */
 TEST(remainder_ends)
 {
     float x[4] = { FLT_MAX, -FLT_MAX, bits_float(0x7f7f8000), NAN };

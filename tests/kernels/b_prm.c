@@ -79,7 +79,7 @@ TEST(prm_losses)
     }
 }
 
-/* What a record counts, and what the table learns of it: by differences. */
+/* The weight of a record and its gradient for the table, by finite differences. */
 TEST(prm_weights)
 {
     for (int k = 0; k < 4 * STEPS_SHAPES; k++) {
@@ -212,7 +212,7 @@ TEST(prm_outcomes)
     }
 }
 
-/* What follows by hand: at d = 0 any labels cost ln 2, a score of any kind but the log_ ones' is a
+/* Derived by hand: at d = 0 any labels cost ln 2, a score of any kind but the log_ ones' is a
  * half; entries at first count 1; the quadratic toy. */
 TEST(prm_known)
 {

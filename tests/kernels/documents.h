@@ -41,7 +41,7 @@ static inline void documents_draw(int32_t *positions, int32_t *doc_ends, int64_t
 }
 
 /* Limits of any size, of all keys and of none among them; places: a sequence is a context and as
- * many queries behind it, place t of either sees the context before t. */
+ * many queries after it, place t of either sees the context before t. */
 static inline void kv_limits_draw(int32_t *kv_limits, int64_t B, int64_t T, int positions)
 {
     const int64_t half = (T + 1) / 2;

@@ -61,7 +61,7 @@ float *f32_copy(const float *x, int64_t n);
 void check_act(const char *what, const act_t *got, const double *ref, int64_t n, int64_t depth);
 void check_f32(const char *what, const float *got, const double *ref, int64_t n, int64_t depth);
 void check_via_act(const char *what, const float *got, const double *ref, int64_t n, int64_t depth);
-/* The same where results may be small beside what is added up for them; terms (n), from terms.h. */
+/* The same where results may be small against the terms added up for them; terms (n), from terms.h. */
 void check_act_terms(const char *what, const act_t *got, const double *ref, const double *terms,
                      int64_t n, int64_t depth);
 void check_f32_terms(const char *what, const float *got, const double *ref, const double *terms,

@@ -64,7 +64,7 @@ static inline double numbers_worst(const double *got, const double *ref, const d
     return worst;
 }
 
-/* The slope of a loss from its values h * GRADIENT_STEPS beside a point, off by h^4 of its fifth
+/* The slope of a loss from its values h * GRADIENT_STEPS away from a point, off by h^4 of its fifth
  * derivative: that of a norm is large where a row hardly deviates from its mean. */
 static const int GRADIENT_STEPS[4] = { -2, -1, 1, 2 };
 static inline double gradient_slope(const double at[4], double h)

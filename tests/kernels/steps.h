@@ -129,7 +129,7 @@ static inline double steps_weights(const Steps *s)
     return sum;
 }
 
-/* What f changes by each of x (n), one of its arrays; one of d changes what is of its record alone. */
+/* Gradient of f with respect to each of x (n), one of its arrays; an element of d affects its own record alone. */
 static inline void steps_grads(double *to, double (*f)(const Steps *s), const Steps *s, double *x,
                                int64_t n)
 {

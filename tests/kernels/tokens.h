@@ -50,7 +50,7 @@ static inline void tokens_add(void *user, int64_t parameter, double times)
         s->sum += times * s->x[parameter];
 }
 
-/* table (TOKENS, C) of parameters x, one behind the other. */
+/* table (TOKENS, C) of parameters x, one after the other. */
 static inline void tokens_table(double *table, const double *x, const Spelled *all, int typed, int64_t C)
 {
     for (int64_t i = 0; i < TOKENS * C; i++) {

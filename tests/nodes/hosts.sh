@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# hosts.sh -- two hosts on one machine, for the scripts beside it: network namespaces, each with its own name, address,
+# hosts.sh -- two hosts on one machine, for the scripts next to it: network namespaces, each with its own name, address,
 # /etc/hosts and folder of moments, joined by a switch in a third one. Nothing outside of them changes; a trap takes
 # them away with all that runs in them.
 #
@@ -86,7 +86,7 @@ idle() { [ -z "$(processes "$1")" ]; }
 gone() { waits idle "$1" || processes "$1" | xargs -r ps -o pid=,args= -p; }
 now() { local t=${EPOCHREALTIME/[.,]/}; echo $((t / 1000)); }
 
-# What runs: a tiny model, its data; run folders are seen by both hosts.
+# The run: a tiny model, its data; both hosts see the run folders.
 ours=(--data "$PWD/$ref/$case/tokens.safetensors" --eval-data "$PWD/$ref/$case/eval.safetensors"
     --init-from "$PWD/$ref/$case/model" --log-every 1)
 ssh="--mca plm_rsh_agent $agent --display-map"

@@ -49,7 +49,7 @@ for host in 1 0; do
 done
 trains "run.sh with NNODES and NODE_RANK"
 
-# as torchrun starts them; the secret is in a file beside the program, which both hosts see
+# as torchrun starts them; the secret is in a file next to the program, which both hosts see
 script=()
 for rank in 3 2 1 0; do
     RANK=$rank WORLD_SIZE=4 LOCAL_RANK=$((rank % 2)) LOCAL_WORLD_SIZE=2 GROUP_RANK=$((rank / 2)) MASTER_ADDR=node0 \

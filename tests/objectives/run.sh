@@ -15,7 +15,7 @@ flock 9
 rows() (cd $here/$1/rows && find . -type f | sed 's,^\./,,')
 files() (cd $here/$1 && find . -type f ! -path './rows/*' | sed 's,^\./,,')
 
-# Rows stand at the end of a table: before its first #undef, else behind its last line.
+# Rows stand at the end of a table: before its first #undef, else after its last line.
 with_rows() {           # TABLE ROWS
     awk -v rows="$2" '
         function all() { while ((getline line < rows) > 0) print line; done = 1 }
@@ -249,7 +249,7 @@ verdict "epochs, resumed" "$(grep -q 'resumed from .*checkpoint-6$' "$scratch/on
     for word in '\"course\"' '\"rows\"'; do grep -q "$word" "$scratch/once/checkpoint-10/train_state.json" ||
         echo "no $word"; done)"
 
-# Checkpoints under names of their own: the same bytes, of whole epochs and of the best; a table beside each. No limit
+# Checkpoints under names of their own: the same bytes, of whole epochs and of the best; a table next to each. No limit
 # removes them; --resume takes them; what a killed program did not name is named at the next start.
 rm -rf "$scratch/once"
 fitted one once --eval-every epoch --save-every epoch --save-total-limit 2 --stop-loss 0.0001
@@ -345,8 +345,8 @@ verdict "other weights of the start" "$([ $? = 83 ] || echo "exit $?"
     grep -q '^rank 0 .*checkpoint-10: the run began with weights of crc32c [0-9a-f]*, random ones of --seed have .*: give its initial' \
         "$scratch/once.log" || tail -n 2 "$scratch/once.log")"
 
-# Several parameter groups, each with its own rate, clipping and count of updates: the features' layer beside the
-# rest, the head by a schedule of its own every second step. Killed behind an update of the head that no checkpoint has.
+# Several parameter groups, each with its own rate, clipping and count of updates: the features' layer and the
+# rest, the head by a schedule of its own every second step. Killed after an update of the head that no checkpoint has.
 fitted sets sets --save-every 1 --save-total-limit 0
 compare sets reference $ref/sets "$scratch/sets"
 { DIECAST_FAULT=kill9:rank=0:step=9 fit sets torn --save-every 5; } 2>/dev/null && verdict killed "it was not"
@@ -359,7 +359,7 @@ for file in "$scratch/sets/checkpoint-10"/*.safetensors; do
 done
 counts=$(grep -o '"updates": [0-9]*' "$scratch/sets/checkpoint-10/train_state.json" | tr -dc '0-9\n' | paste -sd ' ')
 verdict "sets, updates of head, proj, model" "$([ "$counts" = "5 10 10" ] || echo "$counts")"
-# what updates of a schedule of its own tell stands beside what their steps tell
+# what updates of a schedule of its own tell is next to the values of their steps
 late=$(sed -n 's/.*"num_late": \([0-9]*\),.*/\1/p' "$scratch/sets/history.jsonl" | paste -sd ' ')
 verdict "sets, what an update of the head tells" "$([ "$late" = 10 ] || [ "$late" = "0 2 2 4 4 6 6 8 8 10" ] ||
     echo "$late")"
@@ -389,7 +389,7 @@ if [ $BACKEND = sim ]; then
 fi
 
 # How the losses of samples change along the gradient of the loss of others, before the first step: by differences, by
-# products, also beside recomputed layers, of 16-bit activations, with the others on two ranks; parameters moved for it
+# products, also with recomputed layers, of 16-bit activations, with the others on two ranks; parameters moved for it
 # are what they were. Bound of differences: losses of about 40 in fp32, rounded to 2e-6, over 2 eps = 0.02 / |v| = 6e-4;
 # of fp16: what 16-bit activations do to a gradient.
 slopes() {              # PROGRAM BOUND

@@ -136,7 +136,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    """drop: of probabilities, attention, inside the feed-forward part, behind it."""
+    """drop: of probabilities, attention, inside the feed-forward part, after it."""
     def __init__(self, drop):
         super().__init__()
         self.self_attn, self.norm1, self.norm2 = Attention(drop[0]), nn.LayerNorm(D), nn.LayerNorm(D)

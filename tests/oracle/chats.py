@@ -28,7 +28,7 @@ CHATML, LLAMA3, ROLE = "<|im_start|>assistant\n", "<|start_header_id|>assistant<
 OPEN = {"chatml": CHATML, "qwen2": CHATML, "qwen2.5": CHATML, "qwen3": CHATML, "smollm2": CHATML, "zephyr": ROLE,
         "phi-3": ROLE, "llama-3": LLAMA3, "llama-3.1": LLAMA3, "llada": LLAMA3, "gemma": "<start_of_turn>model\n",
         "gemma-3": "<start_of_turn>model\n"}
-END = {"phi-3": "<|endoftext|>"}                # behind the last turn
+END = {"phi-3": "<|endoftext|>"}                # after the last turn
 LAST = {"mistral-v3", "mistral-v3-tekken"}      # the system message stands in the last user's turn
 THINKS = {"qwen3"}
 TRL = {"qwen3": "qwen3", "gemma": "gemma", "gemma-3": "gemma3", "llama-3": "llama3", "qwen2.5": "qwen2_5", "phi-3": "phi3",

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Checks the witness itself: needs PYTHON with tests/oracle/requirements.txt; not part of `make test`. ENGINES_PYTHON: one
-# with requirements_engines.txt, which cannot be installed beside the others.
+# with requirements_engines.txt, which cannot be installed with the others.
 # The recorded runs can be made again, and roundtrip.py tells right folders from wrong ones.
 set -u
 . tests/compare.sh

@@ -43,7 +43,7 @@ CASES = {
         r=4, lora_alpha=8, lora_dropout=0.0, target_modules="all-linear")),
 }
 
-# What else there is of a loss; as of CASES. penalty, shift, smoothing: of recipes; by_token: the divergence
+# Further options of a loss; as CASES. penalty, shift, smoothing: of recipes; by_token: the divergence
 # of every token's distribution; trl: the words that DPOTrainer has for
 # it (its label_smoothing is of another loss)
 VARIANTS = {
@@ -280,7 +280,7 @@ def train_variant(case, out, pairs, dtype):
 # ---- TRL -------------------------------------------------------------------------------------------
 
 def letters(folder):
-    """A tokenizer whose ids are bytes, with data.EOS behind an answer."""
+    """A tokenizer whose ids are bytes, with data.EOS after an answer."""
     import tokenizers
     vocab = {chr(i): i for i in range(32, 127)} | {"<eos>": data.EOS, "<pad>": data.EOS + 1}
     t = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="<pad>"))

@@ -4,9 +4,9 @@ In:    Sites.now = (step from 0, index of the micro-batch's first sample in the 
 Out:   x * mask; the element e of position t of sample b is dropped when word e % 4 of
        philox((e / 4, t, b, step), (seed low ^ site * 0x9E3779B9, seed high)) < p * 2^32.
        Probabilities (B, heads, T, keys): t is the query's, the element is head * T' + key, T' = T rounded up to 4s.
-Keeps: adapters: site = 16 layer + 4 (0 qkv, 1 o, 2 gate and up, 3 down) + 0 q or gate, 1 k or up, 2 v; what stands behind
-       the layers has sites behind theirs. Models: 4 n + 3, n = 3 layer + 0 probabilities, 1 attention, 2 feed-forward
-       part; n = 3 layers behind the embedding."""
+Keeps: adapters: site = 16 layer + 4 (0 qkv, 1 o, 2 gate and up, 3 down) + 0 q or gate, 1 k or up, 2 v; what stands after
+       the layers has sites after theirs. Models: 4 n + 3, n = 3 layer + 0 probabilities, 1 attention, 2 feed-forward
+       part; n = 3 layers after the embedding."""
 import numpy as np
 import torch
 from transformers.models.gpt2 import modeling_gpt2

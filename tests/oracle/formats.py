@@ -136,7 +136,7 @@ def chat_row(tok, name, prompt, completion, length):
 
 
 def assistant_row(tok, name, messages, length):
-    """Every assistant turn from behind its header to its end."""
+    """Every assistant turn from after its header to its end."""
     template = jinja2.Environment().from_string(TEMPLATE[name])
     ids = tok.encode(template.render(messages=messages), add_special_tokens=False).ids
     mask = [0] * len(ids)

@@ -63,7 +63,7 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """The residual is taken behind the norm."""
+    """The residual is taken after the norm."""
 
     def __init__(self, d, heads):
         super().__init__()

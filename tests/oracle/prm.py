@@ -36,7 +36,7 @@ DOMAINS = ("algebra", "geometry", "numbers")
 REF = runs.REF
 
 # files: those of another case; weights net: from net.safetensors, as a run of ours has drawn them; cold: updates
-# before the weights are learned; head: adapters with the score head trained beside them, and a mark that the base
+# before the weights are learned; head: adapters with the score head trained with them, and a mark that the base
 # lacks: one more row of its embedding, at first the mean of the others
 CASES = {
     "prm_instance": dict(seed=42, lr=3e-3, meta_lr=0.1, meta_clip=1.0, weights="instance", hyper="dot",

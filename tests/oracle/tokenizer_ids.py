@@ -4,7 +4,7 @@
 Usage: tokenizer_ids.py OUT_FOLDER [LAYOUT...]     (needs the packages tokenizers and transformers; nothing is downloaded)
 Each layout is trained here on generated text; expected.json holds texts as hex, ids without and with special
 tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part;
-beside.json one, with what other files beside it make of it.
+beside.json one, with what other files next to it make of it.
 """
 import base64
 import collections
@@ -276,7 +276,7 @@ def llama2():
 
 
 def phi3():
-    """Llama 2's, with roles that take the white space behind them; no token begins a text."""
+    """Llama 2's, with roles that take the white space after them; no token begins a text."""
     t = pieces(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True),
                normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None, spaced(True), bos=None)
     t.add_special_tokens([AddedToken("</s>", rstrip=True, normalized=False), AddedToken("<|endoftext|>", normalized=False)])
@@ -297,7 +297,7 @@ def joined():
 
 
 def mistral():
-    """Metaspace instead of a normaliser, before the first word only; the whole text is one word; tokens beside words."""
+    """Metaspace instead of a normaliser, before the first word only; the whole text is one word; tokens next to words."""
     t = pieces(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True), None,
                pre.Metaspace(prepend_scheme="first", split=False), spaced(True))
     t.add_special_tokens([AddedToken(n, normalized=False) for n in ("[INST]", "[/INST]")])
@@ -421,20 +421,20 @@ PARTS = ([(f"Punctuation {b}", None, pre.Punctuation(b)) for b in ISOLATED]
              ("Strip right", normalizers.Strip(left=False)), ("Prepend", normalizers.Prepend("> ")), ("Prepend nothing", normalizers.Prepend("")),
              ("Replace", normalizers.Replace("the", "\u4e2d\u56fd")), ("Replace by nothing", normalizers.Replace("a", "")),
              ("Replace by a pattern", normalizers.Replace(Regex(r"\s{2,}|[ab]+\.?|\d"), "_")), ("Precompiled", precompiled()),
-             ("Strip behind Prepend", normalizers.Sequence([normalizers.Prepend(" "), normalizers.Strip(), normalizers.NFKD()]))]]
+             ("Strip after Prepend", normalizers.Sequence([normalizers.Prepend(" "), normalizers.Strip(), normalizers.NFKD()]))]]
          + [(f"Metaspace {s}{'' if k else ', no split'}", None, pre.Metaspace(prepend_scheme=s, split=k)) for s in ("always", "first", "never") for k in (True, False)]
-         + [("Metaspace first behind Strip", normalizers.Strip(), pre.Metaspace(prepend_scheme="first")),
-            ("Metaspace first behind Replace", normalizers.Replace("``", '"'), pre.Metaspace(prepend_scheme="first")),
-            ("Metaspace first behind Replace by nothing", normalizers.Replace("a", ""), pre.Metaspace(prepend_scheme="first")),
-            ("Metaspace first behind clean_text", normalizers.BertNormalizer(True, False, True, False), pre.Metaspace(prepend_scheme="first")),
-            ("Metaspace first behind words", None, pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace(prepend_scheme="first")])),
+         + [("Metaspace first after Strip", normalizers.Strip(), pre.Metaspace(prepend_scheme="first")),
+            ("Metaspace first after Replace", normalizers.Replace("``", '"'), pre.Metaspace(prepend_scheme="first")),
+            ("Metaspace first after Replace by nothing", normalizers.Replace("a", ""), pre.Metaspace(prepend_scheme="first")),
+            ("Metaspace first after clean_text", normalizers.BertNormalizer(True, False, True, False), pre.Metaspace(prepend_scheme="first")),
+            ("Metaspace first after words", None, pre.Sequence([pre.WhitespaceSplit(), pre.Metaspace(prepend_scheme="first")])),
             ("Metaspace of another mark", None, pre.Metaspace(replacement="_")),
             ("Split by a simple pattern", None, pre.Split(Regex(r"\d|[ab]{2}| "), "merged_with_previous")),
             ("Digits", None, pre.Digits(False)), ("Digits, each", None, pre.Digits(True)),
             ("Digits and spaces", None, pre.Sequence([pre.Digits(True), pre.WhitespaceSplit()]))])
 # pre-tokenisers that end in bytes, in a Sequence
 BYTE_PARTS = [
-    (f"ByteLevel{' with a space before' * space}{'' if regex else ' without its pattern'} behind {name}",
+    (f"ByteLevel{' with a space before' * space}{'' if regex else ' without its pattern'} after {name}",
      pre.Sequence([step, pre.ByteLevel(add_prefix_space=space, use_regex=regex)]))
     for name, step in [("Digits", pre.Digits(False)), ("Digits, each", pre.Digits(True)), ("a pattern", pre.Split(Regex(QWEN2), "isolated")),
                        ("WhitespaceSplit", pre.WhitespaceSplit())]
@@ -442,10 +442,10 @@ BYTE_PARTS = [
 # decoders of texts, each for tokens as they are
 DECODERS = [
     ("Replace", decoders.Replace("a", "bc")), ("Replace by a pattern", decoders.Replace(Regex("a+|\u2581"), " ")), ("ByteFallback", decoders.ByteFallback()),
-    ("Fuse", decoders.Fuse()), ("Strip", decoders.Strip("a", 2, 0)), ("Strip behind", decoders.Strip(" ", 0, 1)), ("Metaspace", decoders.Metaspace()),
+    ("Fuse", decoders.Fuse()), ("Strip", decoders.Strip("a", 2, 0)), ("Strip after", decoders.Strip(" ", 0, 1)), ("Metaspace", decoders.Metaspace()),
     ("Metaspace never", decoders.Metaspace(prepend_scheme="never")), ("Metaspace of another mark", decoders.Metaspace(replacement="a")),
     ("Sequence", decoders.Sequence([decoders.Fuse(), decoders.Strip("\u2581", 3, 0), decoders.WordPiece("a", False)])), ("Llama's", spaced(True)),
-    ("WordPiece behind bytes", decoders.Sequence([decoders.ByteFallback(), decoders.WordPiece("a", True)]))]
+    ("WordPiece after bytes", decoders.Sequence([decoders.ByteFallback(), decoders.WordPiece("a", True)]))]
 
 
 def row(name, t, texts, file=None):
@@ -479,7 +479,7 @@ def untyped():
         yield row(f"no type: {name}", t, ["ab abab a the thethe abthe x xab", "aaaaa abab b", ""], file)
 
 
-# Files beside tokenizer.json: what they have, then what transformers makes of it. The tokenizer has <eos> 0, <unk> 1, <bos> 2.
+# Files next to tokenizer.json: what they have, then what transformers makes of it. The tokenizer has <eos> 0, <unk> 1, <bos> 2.
 def token(content, **more):
     return {"content": content, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False, "special": True, **more}
 
@@ -513,7 +513,7 @@ BESIDE = [
 
 
 def beside(path):
-    """Files beside tokenizer.json, each with the ids that transformers gives with them; needs transformers."""
+    """Files next to tokenizer.json, each with the ids that transformers gives with them; needs transformers."""
     import tempfile
     import transformers
     t = Tokenizer(models.BPE())

@@ -36,7 +36,7 @@ def normalizer(rng):
 
 
 def pre_tokenizer(rng, byte_level):
-    """Not `first` behind a split: upstream finds all that a first character became at the beginning."""
+    """Not `first` after a split: upstream finds all that a first character became at the beginning."""
     behavior = rng.choice(["Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"])
     step = rng.choice([
         metaspace(rng), metaspace(rng), {"type": "WhitespaceSplit"}, {"type": "Whitespace"}, {"type": "BertPreTokenizer"},

@@ -16,7 +16,7 @@ import data
 C, LAYERS, HEADS, PLACES = 64, 2, 4, 64
 MODEL_TYPE = {"two_stacks": "norm_then_residual"}    # the recipe's family, where it is another
 TOP = 4                     # layers of the upper stack of two_stacks
-# eps of the norm behind the embedding, of the others
+# eps of the norm after the embedding, of the others
 EPS = {"post_norm": (1e-12, 1e-12), "typed": (1e-12, 1e-12),
        "norm_then_residual": (1e-3, 1e-5), "two_stacks": (1e-3, 1e-5)}
 POST = "post_norm", "typed"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what LLaDA's sampler says behind prompts: unmask.py [--out DIR].
+"""Records what LLaDA's sampler says after prompts: unmask.py [--out DIR].
 
 In:    the weights mdm_llada/model of mdm.py, in fp64.
 Out:   mdm_llada/generated.json: a list of flags, prompts and answers.

@@ -75,7 +75,7 @@ static void write_calls(const Graph *g, const char *path, const char *programs)
 
 typedef struct { const char *plan, *calls; } Texts;
 
-/* The recipe with these words in it, behind every room. */
+/* The recipe with these words in it, after every room. */
 static Texts planned(const char *folder, const char *name, const char *words)
 {
     const char *file = text_print("%s/%s.lua", folder, name);
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     form.early = form.bias = true;
     t = planned(argv[1], "early", CPU ", tied = false");
     has("early", t.plan, "%x.rows = gather %x[2], %target_rows[m], %target_of[m]");
-    has("early, behind it", t.plan, "%norm_f.rstd = layernorm %x.rows, $norm_f.w, $norm_f.b");
+    has("early, after it", t.plan, "%norm_f.rstd = layernorm %x.rows, $norm_f.w, $norm_f.b");
     has("early, its gradient", t.plan, "%dx[2] = gather %dx.rows, %target_of[m], %target_rows[m]");
     has("early, call", t.calls, "layernorm_fwd(norm_f, norm_f_mean, norm_f_rstd, x_rows, norm_f_w, norm_f_b, N, C,");
 
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     t = planned(argv[1], "row", CPU ", tied = false");
     has("bound of the objective", t.plan, "size N 5 ");
     has("row", t.plan, "%s.x.row = gather %s.x[2], %row  #");
-    has("row, behind it", t.plan, "%s.norm_f.rstd = layernorm %s.x.row, $norm_f.w, $norm_f.b");
+    has("row, after it", t.plan, "%s.norm_f.rstd = layernorm %s.x.row, $norm_f.w, $norm_f.b");
     has("row, logits", t.plan, "$logits = logits_bias %s.norm_f, $head, $head.b");
     has("row, call", t.calls, "logits_bias_fwd(logits, s_norm_f, head, head_b, &");
 

@@ -39,7 +39,7 @@ static void floats(Build *b)
 
 static Config *config;           /* of the last graph */
 
-/* The recipe with these words in it, as a graph behind every room. */
+/* The recipe with these words in it, as a graph after every room. */
 static Graph *planned(const char *folder, const char *name, const char *words)
 {
     const char *file = text_print("%s/%s.lua", folder, name);

@@ -2,7 +2,7 @@
 # layers.sh PROGRAM: every folder of gen and runtime needs only folders below it, in what it calls (symbols of gen's
 # objects and of PROGRAM/.obj) and in what it includes; no files need each other in a circle; no file
 # knows an objective that is not its own.
-# Tables (.def) are facts, to be read from anywhere; kernels/ is beside the two.
+# Tables (.def) are facts, to be read from anywhere; kernels/ is next to the two.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/programs.sh
@@ -25,7 +25,7 @@ verdict() {             # NAME [WHY]: passed when WHY is empty
     fi
 }
 
-# lines `FILE OTHER header`: FILE includes a header of OTHER; without a path: one beside it
+# lines `FILE OTHER header`: FILE includes a header of OTHER; without a path: one next to it
 includes() {
     find "$1" -name '*.[ch]' -print0 | sort -z | xargs -0 grep -Ho '^#include "[^"]*\.h"' |
         sed 's,^\(.*\)\.[ch]:#include "\(.*\)\.h"$,\1 \2 header,

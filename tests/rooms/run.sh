@@ -59,7 +59,7 @@ recipe() {              # FILE: a line for each property it lacks
 }
 export -f recipe
 lacking=$(find "$scratch/r" -name '*.lua' | sort | xargs -P "$cores" -n 10 bash -c 'for r; do recipe "$r"; done' _)
-# A few kilobytes of buffers beside 16 MiB of workspace may lie a little above the bound, which need not be reachable.
+# A few kilobytes of buffers next to 16 MiB of workspace may lie a little above the bound, which need not be reachable.
 loose=$(cat "$scratch/loose" 2>/dev/null)
 verdict "plans: arena / bound <= 1.001 in 99 of 100" \
     "$([ $(($(grep -c . <<<"$loose") * 100)) -le "$count" ] || echo "$loose")"
@@ -124,7 +124,7 @@ find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained
 
 # ---- damaged graphs; graphs of floats; masks, heads and scores that no shipped objective asks for
 
-# of gen but its main(); objects whose source has gone may lie beside them
+# of gen but its main(); objects whose source has gone may lie next to them
 objects=$(cd out/.obj && find gen runtime -name '*.o' ! -path gen/main.o |
     while read -r o; do [ ! -f "../../${o%.o}.c" ] || echo "out/.obj/$o"; done)
 # heads and inputs ask for inputs of their own, by rows after those of programs

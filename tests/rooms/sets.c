@@ -1,4 +1,4 @@
-/* param_groups.c -- graphs with two parameter groups: the head beside the rest of the model.
+/* param_groups.c -- graphs with two parameter groups: the head and the rest of the model.
  *
  * In:    a folder for recipes.
  * Out:   `ok sets/NAME` a case, or `not ok`.
@@ -99,9 +99,9 @@ static Program *copy_of(Build *b, const Program *p, const char *name)
     return q;
 }
 
-/* A schedule beside train that makes another gradient of the model, for its norm; behind: after the
+/* A schedule in addition to train that makes another gradient of the model, for its norm; later: after the
  * same program, else alone. */
-static void measured(Build *b, bool behind)
+static void measured(Build *b, bool later)
 {
     b->in.tokens = input_new(b, "tokens");
     head_labels(b);
@@ -119,7 +119,7 @@ static void measured(Build *b, bool behind)
     Schedule *s = ir_schedule(b->g, "meta", "the norm of another gradient");
     schedule_clear(s, ir_value(b->g, "loss"));
     schedule_run(s, begin, 1);
-    if (behind)
+    if (later)
         schedule_run(s, micro, program_micros(micro));
     schedule_run(s, more, program_micros(more));
     b->p = ir_program(b->g, "measure", ROLE_reduce, "the norm");
@@ -194,7 +194,7 @@ static void scale_updated_by_other(void)
     op_of("reduce_head", OP_scaler_update)->out[1].v = value("scaler");
 }
 
-/* Whether check_graph refuses the graph with this damage, NULL: without any. */
+/* True if check_graph refuses the graph with this damage; NULL: without any. */
 static const char *refused(void (*objective)(Build *b), const char *words, void (*damage)(void))
 {
     fflush(stdout);
@@ -230,7 +230,7 @@ static int count_of(const char *name, int kind)
     return n;
 }
 
-/* Two schedules write the gradients of the model: each sum begins behind the last write of its own
+/* Two schedules write the gradients of the model: each sum begins after the last write of its own
  * schedule, and where a program is the last of one and not of the other, none does. */
 static void try_early(void)
 {

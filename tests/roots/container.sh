@@ -1,5 +1,5 @@
 #!/bin/bash
-# What `gen container` prints: its RUN, ADD, USER and WORKDIR lines, in a new root in the place of the image, then a
+# Output of `gen container`: its RUN, ADD, USER and WORKDIR lines, in a new root in the place of the image, then a
 # run. Podman and a registry are not needed.
 . "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What `make dist` packs is built and trains in a Debian that has the packages of its README and nothing else of ours.
+# The archive of `make dist` builds and trains in a Debian that has the packages of its README and nothing else of ours.
 . "$(dirname "$0")/lib.sh"
 
 "$GEN" recipes/cpu_tiny.lua name=packed -o "$T/packed" >"$T/log" 2>&1

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the parts of this group share: GEN, T, verdicts, root file systems of Debian.
+# Shared by the parts of this group: GEN, T, verdicts, root file systems of Debian.
 #
 # A root is a folder; mmdebstrap makes it from the package sources of this machine. KEEP=FOLDER: they are made there,
 # and taken from there the next time (an archive a kind).

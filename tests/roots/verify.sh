@@ -1,7 +1,7 @@
 #!/bin/bash
 # Two Debians made apart, with other paths, users, homes, languages, time zones, masks, orders of files and packages
-# beside those of the build: gen, what it emits and the program have the same bytes. RECIPE=recipes/x.lua: another.
-# What differs is named: files, and parts of the toolchain.
+# next to those of the build: gen, what it emits and the program have the same bytes. RECIPE=recipes/x.lua: another.
+# Differences are named: files, and parts of the toolchain.
 . "$(dirname "$0")/lib.sh"
 recipe=${RECIPE:-recipes/cpu_tiny.lua}
 packages=$(gen/deps.sh list | grep -v -e cuda -e nccl -e ccache -e g++ -e cairo | paste -sd,)

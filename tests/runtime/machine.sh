@@ -160,7 +160,7 @@ END
     again "with --force" 0 80 "would start over" "0" --restarts 2 --force
     again "with --resume never" 0 80 "would start over" "0" --restarts 2 --resume never
     again "with standard input" 0 80 "cannot be read again" "0" --restarts 2 --data -
-    # what was stopped through run.sh stays stopped
+    # a program stopped through run.sh stays stopped
     rm -rf "${OUT:?}"/*
     CODES="wait 0" "$x/run.sh" --restarts 5 >"$scratch/c" 2>&1 &
     script=$!

@@ -8,7 +8,7 @@ root=$PWD
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failed=0
-port=$((12000 + $$ % 7000))                # in the name of a file beside the program
+port=$((12000 + $$ % 7000))                # in the name of a file next to the program
 here=127.$((1 + $$ / 65536)).$(($$ / 256 % 256)).$(($$ % 256))       # this host: ours alone, with all of its ports
 export DIECAST_PORT DIECAST_SECRET=test DIECAST_ADDR=$here
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT

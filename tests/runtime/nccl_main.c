@@ -134,7 +134,7 @@ static void device_sums(void)
         for (int i = 0; i < N; i++)
             good = good && host[i] == (float)(i % 1000 * world.size
                                               + 7 * world.size * (world.size - 1) / 2);
-        report(mode == 0 ? "sum in buckets" : mode == 1 ? "sum in one" : "sums behind", good);
+        report(mode == 0 ? "sum in buckets" : mode == 1 ? "sum in one" : "sums after the call", good);
     }
     captured_sums(device, N, host, s);
     free(host);
@@ -148,7 +148,7 @@ static float whole_number(int t, int rank, int64_t i)
     return (float)((i * 7 + rank * 13 + t * 101) % NUMBERS_MAX);
 }
 
-/* Two tensors are gathered and one is summed, all beside s, which then copies from them:
+/* Two tensors are gathered and one is summed, all in parallel with s, which then copies from them:
  * out = first gathered, then the sums of the own part. */
 static void operations(float *const own[2], float *const whole[2], float *sum, float *out,
                        cudaStream_t s)
@@ -210,7 +210,7 @@ static void device_operations(void)
         for (int64_t i = 0; i < all; i++)
             good_second = good_second && host[i] == whole_number(1 + run, (int)(i / PART), i % PART);
     }
-    report("operations beside a stream, in a graph too", good);
+    report("operations parallel to a stream, in a graph too", good);
     report("a gather of bytes", good_second);
     comm_gather_parts(whole[1], own[0], sizeof *host, PART, s);
     wait_for(s);
@@ -307,7 +307,7 @@ static void wide_rows(Tensor t, char *arena)
     report("first values and sums of wide rows", good && crc[0] == crc[1]);
 }
 
-/* What goes into a GPU comes back: whole, in pieces, transposed and in wide rows at any place. */
+/* Values copied to a GPU come back: whole, in pieces, transposed and in wide rows at any place. */
 static void arrays(void)
 {
     float *in = malloc(LONG * sizeof *in), *out = malloc(LONG * sizeof *out);

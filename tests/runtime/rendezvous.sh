@@ -176,7 +176,7 @@ rank 1 2 exchange BUILD=x
 expect "another binary" 1 83 'rank 1 runs another binary'
 expect "another binary ends rank 0" 0 83 'rank 1 runs another binary'
 
-# A rank of a job beside ours on the same port is turned away and ends nothing, as long as ours come.
+# A rank of another job on the same port is turned away and ends nothing, as long as ours come.
 begin
 rank 0 2 exchange
 listens

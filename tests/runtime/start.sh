@@ -69,7 +69,7 @@ verdict "nothing is left in shared memory" $? "$(ls /dev/shm)"
 rm "$scratch/cpu.1/train"
 ends "without a binary" 80 "is not built: run make" "$scratch/cpu.1/run.sh"
 
-# What MPI opens for ranks of one machine nobody else reaches: the same of Open MPI is in tests/train/faults.sh.
+# Ports that MPI opens for ranks of one machine are closed to others: the same of Open MPI is in tests/train/faults.sh.
 if command -v mpicc.mpich >/dev/null && mpicc.mpich -o "$scratch/listens" tests/runtime/listens.c; then
     folder cpu 2 <<<"#!/bin/bash
 $show
@@ -326,7 +326,7 @@ gone() {                # NAME CODE SAVED
     verdict "$1" $? "$why"
 }
 export MPIRUN=mpirun.openmpi
-begin 3.4                        # longer than they have behind a SIGTERM
+begin 3.4                        # longer than they have after a SIGTERM
 kill -TERM $script $script
 gone "SIGTERM, twice as timeout sends it, stops in order" 91 2
 begin 0
@@ -357,7 +357,7 @@ kill -KILL $script
 gone "kill -9 of run.sh stops its ranks in order" 137 2
 rm -f "$RUN"/*
 ends "a rank is killed" 84 "says 84" "$x/run.sh" dies
-# What a start has in folders of a moment goes with the next one when it was killed with its launcher.
+# After a start was killed with its launcher, the next one removes its temporary folders.
 remains() { find /dev/shm "${TMPDIR:-/tmp}" -maxdepth 1 -name "diecast.$program.*"; }
 begin 0
 kill -STOP $script

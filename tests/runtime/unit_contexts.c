@@ -9,7 +9,7 @@
 
 enum { HISTORIES = 3, STEPS = 108, LONGEST = 600, EPISODE = 20 };
 
-/* What was lived, by rules of its own: wall, reward, the end of an episode. */
+/* Past transitions, by rules of its own: wall, reward, the end of an episode. */
 static struct { int state, action, reward, next; } lived[HISTORIES][STEPS];
 static uint16_t codes[HISTORIES][STEPS];
 static const uint16_t *history[HISTORIES];
@@ -63,7 +63,7 @@ static void cut(List *l, int i)
         l->token[i] = l->token[i + 1];
 }
 
-/* What is asked in place t of the window or region that begins with step `first`. */
+/* The query at position t of the window or region that begins with step `first`. */
 static List list_of(const ContextRules *r, int h, int first, int t)
 {
     List l = {.n = 0};
@@ -103,7 +103,7 @@ static void take(Room *to, const Contexts *c, int64_t sample, int64_t epoch)
     contexts_row(c, &at, &to->row);
 }
 
-/* Query k of a row is asked what the list says, behind the tokens that it sees. */
+/* Query k of a row is asked what the list says, after the tokens that it sees. */
 static bool same(const Room *of, int64_t k, const List *l)
 {
     const int64_t at = of->query[k], seen = of->position[at];

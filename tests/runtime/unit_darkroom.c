@@ -1,4 +1,4 @@
-/* unit_darkroom.c -- darkroom: its rules beside a second set of them, tasks, codes, and what a policy without
+/* unit_darkroom.c -- darkroom: its rules against a second set of them, tasks, codes, and what a policy without
  * knowledge gets of it. */
 #include "unit.h"
 #include "../../runtime/darkroom.h"

@@ -428,7 +428,7 @@ static void thirds(const char *path)
     check(good, "samples in three parts", "other samples");
 }
 
-/* Some samples of open files, in their order, beside the training on them. */
+/* Some samples of open files, in their order, during training on them. */
 static void views(const char *path)
 {
     enum { FIRST = 3, COUNT = 7 };
@@ -448,7 +448,7 @@ static void views(const char *path)
     good = good && !data_row(&view, COUNT / 2, 0, 1, &r);
     data_samples(&d, 1, after, 6);
     check(good && data_steps_per_epoch(&view) == 4 && !memcmp(before, after, sizeof before),
-          "samples seen in order beside training", "other samples");
+          "samples seen in order during training", "other samples");
 }
 
 /* Epochs of whole steps: the last samples of an order are not seen in it. */
@@ -631,7 +631,7 @@ static void refused(const char *name, const char *path, const Made *m, int code,
     free(line);
 }
 
-/* What happens to a file between data_open and data_batch. tensor: at byte `at` of it come the
+/* Changes to a file between data_open and data_batch. tensor: at byte `at` of it come the
  * bytes; NULL: the file loses `at` bytes at its end, all when 0. */
 static const struct Change {
     const char *name, *kind, *tensor;
@@ -741,7 +741,7 @@ static int64_t *targets_of(const char *path, const char *kind, int64_t *n)
     return count;
 }
 
-/* What data_gather leaves of labels y (n), found again place by place; returns the targets. */
+/* Labels y (n) after data_gather, recomputed position by position; returns the targets. */
 static int64_t gathered(const int32_t *y, int64_t n, int64_t most, bool *good)
 {
     int32_t of[64 * T], rows[64 * T], labels[64 * T];

@@ -140,7 +140,7 @@ static void variants(const char *good, const char *path)
         same &= t % 20 == 19 ? darkroom_next_of(40, y) == 40 && darkroom_state_of(y) == darkroom_state_of(x) : x == y;
         unreached += y % 6 == DARKROOM_NO_MOVE;
     }
-    check(same && unreached, "histories.codes of resets", "%d behind which no move leads to the start", unreached);
+    check(same && unreached, "histories.codes of resets", "%d after which no move leads to the start", unreached);
     histories_close(&a);
     histories_close(&b);
     refused(good, &resets, "true states as resets", "must be (4,4), the start, after action");

@@ -21,7 +21,7 @@ static double returns[AGENTS][EPISODES];
 static uint16_t taken[AGENTS][STEPS];
 static Agent agents[AGENTS];
 
-/* What a model answers: sees row b's sequence of n tokens. */
+/* The model's answer; it sees row b's sequence of n tokens. */
 static int (*action_of)(const int32_t *sequence, int64_t n, bool *closes);
 static int64_t passes, malformed, seen_longest, unlike;
 
@@ -118,7 +118,7 @@ static void known_returns(void)
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-/* The sequence as the document has it, built anew from all transitions of a row: a list is kept
+/* The sequence as the document has it, rebuilt from all transitions of a row: a list is kept
  * token by token, and cut. Regions close where they are `closes_at` long. */
 static struct {
     InContext how;
@@ -283,7 +283,7 @@ static void stopped(void)
     check(!through && passes == 10, "incontext.left when it is to stop", "%lld passes", (long long)passes);
 }
 
-/* Alone, beside others, in another order, in a larger batch: the same. */
+/* Alone, with others, in another order, in a larger batch: the same. */
 static void beside(void)
 {
     const int tasks[AGENTS] = {3, 41, 41, 60, 80};
@@ -311,7 +311,7 @@ static void beside(void)
             incontext_run(&actor, &how, &agents[i], 1, &cost);
         same &= memcmp(first, taken, sizeof first) == 0 && memcmp(had, returns, sizeof had) == 0;
     }
-    check(same && turns > 0, "incontext.an agent is the same beside others", "another, or no turns: %lld",
+    check(same && turns > 0, "incontext.an agent is the same with others", "another, or no turns: %lld",
           (long long)turns);
 }
 

@@ -144,14 +144,14 @@ static const Case cases[] = {
     { "two sources, two numbers of local ranks", TORCH(1, 2) ";LOCAL_WORLD_SIZE=1;" OMPI(1, 2)
       ";OMPI_COMM_WORLD_LOCAL_SIZE=2", "torchrun says 1 ranks on this node, Open MPI says 2", 0, 0,
       0, 0, 0, 0 },
-    { "a local rank beside a launcher's", "LOCAL_RANK=0;" OMPI(1, 2)
+    { "a local rank with a launcher's", "LOCAL_RANK=0;" OMPI(1, 2)
       ";OMPI_COMM_WORLD_LOCAL_RANK=1", "LOCAL_RANK=0, but launcher Open MPI says 1", 0, 0, 0, 0, 0,
       0 },
-    { "a rank beside a launcher's", "RANK=0;" OMPI(1, 2), "RANK=0, but launcher Open MPI says 1", 0,
+    { "a rank with a launcher's", "RANK=0;" OMPI(1, 2), "RANK=0, but launcher Open MPI says 1", 0,
       0, 0, 0, 0, 0 },
-    { "a size beside a launcher's", "WORLD_SIZE=4;" OMPI(1, 2), "WORLD_SIZE=4, but launcher", 0, 0,
+    { "a size with a launcher's", "WORLD_SIZE=4;" OMPI(1, 2), "WORLD_SIZE=4, but launcher", 0, 0,
       0, 0, 0, 0 },
-    { "the same beside a launcher's", "RANK=1;" OMPI(1, 2), NULL, 1, 2, -1, -1, "Open MPI", "" },
+    { "the same with a launcher's", "RANK=1;" OMPI(1, 2), NULL, 1, 2, -1, -1, "Open MPI", "" },
     { "by hand, and the launcher knows the node", TORCH(1, 2) ";" OMPI(1, 2)
       ";OMPI_COMM_WORLD_LOCAL_RANK=1;OMPI_COMM_WORLD_LOCAL_SIZE=2", NULL, 1, 2, 1, 2, "torchrun",
       "" },

@@ -141,7 +141,7 @@ static Best best_of(const char *out, const char *state)
     return b;
 }
 
-/* What a checkpoint of step 9 would say of it; malloc'ed. */
+/* Its text in a checkpoint of step 9; malloc'ed. */
 static char *saved_by(Best *b, const char *out)
 {
     cJSON *state = cJSON_CreateObject(), *trainer = cJSON_CreateObject();
@@ -380,7 +380,7 @@ static void check_number(double rate, const char *want)
     check(strcmp(got, want) == 0, "rate", "%g is %s, want %s", rate, got, want);
 }
 
-/* What a terminal of so many columns shows; it never fills the last one, where some begin a new row. */
+/* Content of a terminal of so many columns; it never fills the last one, where some begin a new row. */
 static void check_row(const Progress *p, int columns, const char *want)
 {
     char *got = progress_row(p, columns);

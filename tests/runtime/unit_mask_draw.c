@@ -87,7 +87,7 @@ static void shares(MaskSelect select, const char *name)
           "%g of %g random ids are in the first quarter, the largest is %g", low, random, most);
 }
 
-/* What a draw depends on, and what it does not. */
+/* Inputs that a draw depends on, and those that it does not. */
 static void keys(void)
 {
     MaskRule r = {.select = MASK_exact, .share = 0.15, .mask = MASK, .ids = IDS, .seed = 3};
@@ -114,7 +114,7 @@ static void keys(void)
     check(mask_count(&r, &s) == 19, "masks.all", "not int(0.15 * 128)");
 }
 
-/* A probability a row, drawn anew: from 0.001 to 1 alike; then only the mask stands in their place. */
+/* A probability a row, drawn again: from 0.001 to 1 alike; then only the mask stands in their place. */
 static void random_shares(void)
 {
     MaskRule r = {.select = MASK_random, .mask = MASK, .ids = IDS, .seed = 11};
@@ -170,7 +170,7 @@ static void spread_numbers(void)
     check(even, "masks.spread first", "the first draw is no number, or no place, like any other");
 }
 
-/* Tokens put behind a row; rows that are cut. */
+/* Tokens put after a row; rows that are cut. */
 static void lengths(void)
 {
     MaskRule r = {.select = MASK_random, .mask = MASK, .ids = IDS, .seed = 8};

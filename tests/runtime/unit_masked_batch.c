@@ -103,13 +103,13 @@ static void answers(void)
             ends &= k < 0 ? tokens[b * T + n - 1] == h.end : labels[k] == h.end;
         }
     }
-    check(even, "hidden.answers", "not equally long, with room behind them");
+    check(even, "hidden.answers", "not equally long, with room after them");
     check(ends, "hidden.ends", "an answer does not end with its token");
     check(masked_divisor(&h, &(MaskedCounts){0}) == 0 && loss(&(MaskedBatch){0}, &(MaskedCounts){0}) == 0,
           "hidden.none", "nothing loses something");
 }
 
-/* In validations a row has its own tokens alone, whatever the micro-batch has beside it. */
+/* In validations a row has its own tokens alone, whatever the micro-batch has next to it. */
 static void held_answers(void)
 {
     Data d;

@@ -282,7 +282,7 @@ static void contradictions(void)
     }
 }
 
-/* What accepted names set, as transformers means them. */
+/* Settings made by accepted names, with their meaning in transformers. */
 static void meanings(void)
 {
     static const struct { char *a, *b, *c; const char *flag, *value; } row[] = {
@@ -307,7 +307,7 @@ static void meanings(void)
     }
 }
 
-/* Names of earlier releases: taken as today's, with a line; refused beside it. */
+/* Names of earlier releases: taken as today's, with a line; refused together with it. */
 static void renames(void)
 {
     for (int i = 0; i < renamed_rows; i++) {

@@ -99,7 +99,7 @@ static void scales(const Flags *f)
     error = param_groups_load(state);
     check(error && !strcmp(error, "of the group other updates or skipped is missing"),
           "sets: one is missing", "%s", error ? error : "taken");
-    /* what programs of one set have written so far */
+    /* as written by programs with one parameter group */
     param_groups_open(plain, 1, f, 1);
     error = param_groups_load(state);
     check(!error, "sets: a checkpoint of one set", "%s", error);

@@ -23,7 +23,7 @@ static double pick(void)         /* 0 to 1 */
 
 /* ---- ticks ----------------------------------------------------------------------------------- */
 
-/* What a text of a tick says. */
+/* Value of a tick's text. */
 static double said(const char *text)
 {
     static const char units[] = "kMGT";

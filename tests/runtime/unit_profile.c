@@ -44,7 +44,7 @@ static double number(const cJSON *event, const char *key)
     return cJSON_IsNumber(x) ? x->valuedouble : NAN;
 }
 
-/* Every span behind a step lies in it and begins where the one before ends, up to a nanosecond's rounding. */
+/* Every span after a step lies in it and begins where the one before ends, up to a nanosecond's rounding. */
 static void check_timeline(const char *path, int steps)
 {
     static const char *const names[] = { "batch", "linear_fwd b.qkv[0]", "linear_fwd b.qkv[1]",
@@ -71,7 +71,7 @@ static void check_timeline(const char *path, int steps)
         found += found < NAMES && strcmp(name, names[found]) == 0;
     }
     check(all && seen == steps, "profile: a step is a span", "%d of %d; %s", seen, steps, error ? error : "");
-    check(outside == 0, "profile: spans lie in their step, one behind the other", "%d do not", outside);
+    check(outside == 0, "profile: spans lie in their step, one after the other", "%d do not", outside);
     check(found == NAMES, "profile: layers forward and backward", "%d of %d names in order", found, NAMES);
     check(least > 0.95 && least <= 1.0001, "profile: spans add up to the step", "%g of one", least);
     cJSON_Delete(all);

@@ -7,7 +7,7 @@
 
 enum { N = 5 };
 
-/* what record_cache_load says of a key, "" when it gives the values */
+/* message of record_cache_load for a key; "": it gives the values */
 static void load(const char *name, const char *path, const char *records, const char *weights,
                  int64_t n, const char *want)
 {

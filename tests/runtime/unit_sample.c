@@ -37,8 +37,8 @@ static double deviation(double temperature, double top_p, uint64_t seed, int *su
     return worst;
 }
 
-/* What generate() of transformers 5.24 draws from, by tests/oracle/sampling.py: a rule, the tokens so far, each token's
- * probability. */
+/* Distributions that generate() of transformers 5.24 draws from, by tests/oracle/sampling.py: a rule, the tokens
+ * so far, each token's probability. */
 static const struct {
     SampleRule rule;
     int32_t known[4];

@@ -13,7 +13,7 @@
 
 enum { RECORDS = 5, PLACES = 8, TOKENS = 26, LABELS = 5 };
 
-/* What a file holds; each test writes it anew, perhaps with one value of it another. */
+/* Content of a file; each test rewrites it, some with one value changed. */
 typedef struct {
     int32_t token[TOKENS];
     uint8_t mask[TOKENS];
@@ -96,7 +96,7 @@ static void records(const char *paths, const char *kind, int64_t files)
     free(name);
 }
 
-/* A micro-batch of its own size, beside the model's. */
+/* A micro-batch of its own size, in addition to the model's. */
 static void other_micro(const char *path)
 {
     Data d, model;

@@ -161,7 +161,7 @@ static void texts(void)
     bad = unlike(&how, 2, &guided);
     check(bad < 0 && guided.passes == 16, "diffusion.guided", "place %lld, %lld passes", (long long)bad,
           (long long)guided.passes);
-    /* drawn: what stands beside a text is nothing to it */
+    /* drawn: a text does not depend on its neighbours */
     how.guidance = 0, how.rule.order = UNMASK_random, how.rule.temperature = 1;
     int32_t alone[10], beside[2][10];
     for (int64_t t = 0; t < 10; t++)
@@ -169,7 +169,7 @@ static void texts(void)
     DiffusionText single = {alone, 10, 5}, both[2] = {{beside[0], 9, 4}, {beside[1], 10, 5}};
     diffusion_sample(&model, &how, &single, 1, &two);
     diffusion_sample(&model, &how, both, 2, &two);
-    check(memcmp(alone, beside[1], sizeof alone) == 0, "diffusion.the same beside another text", "another");
+    check(memcmp(alone, beside[1], sizeof alone) == 0, "diffusion.the same with another text", "another");
 }
 
 void test_unmask_order(void)

@@ -21,7 +21,7 @@ mapfile -t words < <(printf '%s\n' "${words[@]:1}" | grep -v '^target=')
 programs <<<"fit.row shard ${words[*]}"
 run fit.row bench --bench-steps 1
 read -r planned allocated < <(bench_memory "$scratch/bench.log")
-# on a CPU what the host keeps beside is of the same memory
+# on a CPU what the host keeps in addition is of the same memory
 verdict "its program uses what the row says" "$([ "$planned" = "$(jq -r '.rows[0].device_bytes' "$row")" ] &&
     [ "${allocated:-0}" -ge "$planned" ] && [ "$allocated" -lt $((planned + more)) ] ||
     echo "planned ${planned:-?}, allocated ${allocated:-?}: $(tail -n 2 "$scratch/bench.log")")"

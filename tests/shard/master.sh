@@ -1,5 +1,5 @@
 #!/bin/bash
-# What 16-bit weights are rounded from (optim.master): fp32 master weights, remainders, or nothing. The bits of fp32
+# Sources of rounded 16-bit weights (optim.master): fp32 master weights, remainders, or nothing. The bits of fp32
 # masters, one setting's checkpoints in a program of another, the same bits on any number of ranks.
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/lib.sh"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Collectives of divided gradients and weights beside compute (comm.overlap), on the simulator: the same bits as with
+# Collectives of divided gradients and weights during compute (comm.overlap), on the simulator: the same bits as with
 # each at once, whether they run as early or as late as events allow. Three layers share two slots; a step, which is
 # captured, has two micro-batches; evaluation is not captured. Early ones of two layers are in run.sh; FULL=1 (make
 # soak): here, too, a step that is not captured, and all of it with every access checked.
@@ -10,7 +10,7 @@ programs <<<"overlap.3.none $fields memory.zero=3 comm.overlap=none
 overlap.2.all $fields memory.zero=2 comm.overlap=all
 overlap.3.all $fields memory.zero=3 comm.overlap=all
 ${FULL:+overlap.3.launches $fields memory.zero=3 comm.overlap=all kernels.graph=false}"
-verdict "collectives begin beside compute" "$(for kind in gather scatter; do
+verdict "collectives begin during compute" "$(for kind in gather scatter; do
     grep -q "^ *comm_${kind}_begin(" "$work/overlap.3.all/step.cu" || echo "no $kind"; done
     ! grep '^ *comm_[a-z]*_begin(' "$work/overlap.3.none/step.cu")"
 

@@ -28,7 +28,7 @@ stages_of() {
     *) echo $stages ;;
     esac
 }
-# on the simulator, collectives of divided arrays run beside compute
+# on the simulator, collectives of divided arrays run in parallel with compute
 beside=
 [ "$BACKEND" = cpu ] || beside=comm.overlap=all
 # of_objective NAME: the stages of its programs

@@ -1,4 +1,4 @@
-/* weights.c -- weights that are divided over ranks, beside the same model with whole arrays.
+/* weights.c -- weights that are divided over ranks, against the same model with whole arrays.
  *
  * In:    the number of ranks, a folder to write to.   Out: from rank 0, one line a check.
  * A value of two layers holds three tensors, one of them transposed; another holds two side by side; a third is in
@@ -272,7 +272,7 @@ static bool finds_nan(const Weights *parts)
     return good;
 }
 
-/* A NaN in a weight that each rank has whole beside its part of the remainders (memory.zero = 1, 2). */
+/* A NaN in a weight that each rank has whole next to its part of the remainders (memory.zero = 1, 2). */
 static bool counts_once(void)
 {
     const int64_t n = 21 * COLUMNS, part = part_of(n, 256);

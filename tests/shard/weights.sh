@@ -5,7 +5,7 @@
 BACKEND=cpu
 source "$(dirname "$0")/lib.sh"
 
-# ---- a model of whole arrays beside one of parts
+# ---- a model of whole arrays against one of parts
 
 mpicc=$(command -v mpicc.openmpi || echo mpicc)
 # shellcheck disable=SC2046

@@ -9,7 +9,7 @@ GEN=$PWD/${GEN:-out/.gen/gen}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
 
-# What decides how the kernels of an emitted folder are compiled: flags, type, sizes among their arguments, calls.
+# All that determines how the kernels of an emitted folder compile: flags, type, sizes among their arguments, calls.
 arguments() {
     sed -n 's/^  "cflags": .*/&/p' "$1/manifest.json"
     grep -h '^#define ACT_' "$1"/step.cu

@@ -451,7 +451,7 @@ static cublasStatus_t algo_check(const Algo &algo, const Problem &p)
 
 /* ---- choosing ---- */
 
-/* All choices, the better first: sums that are long beside the result are split. */
+/* All choices, the better first: sums that are long against the result are split. */
 static std::vector<const Choice *> favourites(const Problem &p)
 {
     std::vector<const Choice *> list;

@@ -304,7 +304,7 @@ CASE(syncwarp_of_halves)
     launch(1, 64, warp_exchange, fresh<float>(64), (int)HALVES);
 }
 
-/* Lanes read each other's elements; behind a barrier each reads and writes its own. */
+/* Lanes read each other's elements; after a barrier each reads and writes its own. */
 static __global__ void warp_update(float *x, bool barrier)
 {
     const unsigned t = threadIdx.x;

@@ -1,7 +1,7 @@
 /* device.h -- the seam in the simulator between device side (internal.h) and host side (host.h).
  *
  * Keeps: operations (kernels, copies, library calls) run one at a time, as the host enqueued them,
- *        under the host side's lock, on a thread that calls it or, behind a collective that waited,
+ *        under the host side's lock, on a thread that calls it or, after a collective that waited,
  *        on one of its own; what is checked is whether another order would have been possible.
  *        -DSIM_CHECKED looks at every access; without it sim_read, sim_write do nothing. */
 #ifndef SIM_DEVICE_H

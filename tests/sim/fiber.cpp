@@ -314,7 +314,7 @@ static Fiber *idle_fiber()
     nfibers++;
     void **sp = (void **)(top - 64);
     memset(sp, 0, 64);
-    sp[6] = (void *)fiber_loop;      /* where the first switch returns to, behind six registers */
+    sp[6] = (void *)fiber_loop;      /* where the first switch returns to, after six registers */
     f->sp = sp;
     return f;
 }

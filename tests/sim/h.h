@@ -48,7 +48,7 @@ inline int h_add(const char *name, const char *expected, void (*run)())
     } while (0)
 #define OK(call) CHECK((call) == 0)
 
-/* What a process of `run` says on stderr; returns its wait status. */
+/* Captures stderr of a process of `run`; returns its wait status. */
 inline int h_child(void (*run)(), std::string *said)
 {
     int ends[2];

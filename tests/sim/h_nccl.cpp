@@ -255,7 +255,7 @@ static void grouped(Rank *r)
 
 CASE(groups) { all_well(2, grouped); }
 
-/* The host goes on while another rank is late; work behind the collective waits. */
+/* The host goes on while another rank is late; work after the collective waits. */
 static void late(Rank *r)
 {
     join(r);
@@ -421,7 +421,7 @@ CASE(late_collectives_one_by_one)
     all_well(2, one_of_two);
 }
 
-/* Two collectives at a time beside the stream, as they come and in a graph. */
+/* Two collectives at a time in parallel with the stream, as they come and in a graph. */
 static void pipeline(Rank *r)
 {
     enum { LAYERS = 5, N = 1000 };

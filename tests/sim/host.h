@@ -25,7 +25,7 @@ using SimLock = std::lock_guard<std::recursive_mutex>;
 /* ---- order.cpp ---- */
 void clock_join(Clock *clock, const Clock &other);
 unsigned order_lane();                   /* a new lane */
-/* `clock`: what happens before the operation besides what the host knows to be over; on return
+/* `clock`: what happens before the operation in addition to what the host knows to be over; on return
  * with the operation itself. `keep` lives until it has run. `stream`: number of the stream, for
  * messages. */
 void order_enqueue(unsigned lane, unsigned stream, const char *name, Clock *clock, Work work,

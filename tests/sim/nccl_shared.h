@@ -14,7 +14,7 @@
 
 enum SharedKind { ALL_REDUCE, REDUCE, BROADCAST, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL };
 
-/* What every rank must say alike; count: elements as the caller gave them. */
+/* Arguments that must be equal on all ranks; count: elements as the caller gave them. */
 struct SharedCall {
     uint32_t kind, type, op;
     int32_t root;

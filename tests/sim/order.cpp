@@ -216,7 +216,7 @@ void order_keep_going()
     if (going)
         return;
     going = true;
-    atexit([] { sim_mutex.lock(); });    /* no work beside the end of the process */
+    atexit([] { sim_mutex.lock(); });    /* no work during the end of the process */
     std::thread([] {
         for (;; pause_for(500 * 1000)) {
             SimLock mine(sim_mutex);

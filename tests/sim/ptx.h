@@ -37,7 +37,7 @@ template <int PENDING> static inline void copy_wait(void)
     sim_async_wait(PENDING);
 }
 
-/* What the exchange returned belongs to the simulator: its reads are not those of the kernel. */
+/* The result of the exchange belongs to the simulator: its reads are not those of the kernel. */
 #define SIM_UNSEEN __attribute__((no_sanitize_thread, noinline)) static
 
 SIM_UNSEEN void sim_matrices(unsigned r[4], const uint4 *row, bool transposed)

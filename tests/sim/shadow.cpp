@@ -74,7 +74,7 @@ struct WarpOrder {
 };
 static WarpOrder warps[MAX_WARPS];
 
-/* Last-block pattern: blocks known to be over through atomics behind a fence. */
+/* Last-block pattern: blocks known to be over through atomics after a fence. */
 typedef std::vector<bool> Blocks;
 static std::unordered_map<uintptr_t, Blocks> released;
 static Blocks acquired;

@@ -68,7 +68,7 @@ static char *differ(const Tokenizer *t, const char *text, size_t n, bool special
     return error;
 }
 
-/* Encoding up to a cut and behind it must give the ids of the whole, wherever the block ends. */
+/* Encoding up to a cut and after it must give the ids of the whole, wherever the block ends. */
 static char *cut_differs(const Tokenizer *t, const char *text, size_t n)
 {
     int32_t *whole, *a, *b;
@@ -203,7 +203,7 @@ static void file_put(const char *folder, const char *name, const cJSON *json)
     free(path), free(text);
 }
 
-/* Files beside tokenizer.json, removed by the names that one row has. */
+/* Files next to tokenizer.json, removed by the names that one row has. */
 static void files_remove(const char *folder, const cJSON *files)
 {
     for (const cJSON *f = files->child; f; f = f->next) {
@@ -213,7 +213,7 @@ static void files_remove(const char *folder, const cJSON *files)
     }
 }
 
-/* A tokenizer with the files of each row beside it. */
+/* A tokenizer with the files of each row next to it. */
 static void check_beside(const char *path, const char *folder)
 {
     size_t n;
@@ -222,7 +222,7 @@ static void check_beside(const char *path, const char *folder)
     const cJSON *row = json ? json_get(json, "beside")->child : NULL;
     char *file = format("%s/tokenizer.json", folder);
     if (!row)
-        verdict("files beside the tokenizer equal transformers", error ? error : "no rows");
+        verdict("files next to the tokenizer equal transformers", error ? error : "no rows");
     else
         file_put(folder, "tokenizer.json", json_get(json, "tokenizer"));
     for (; row; row = row->next) {
@@ -251,7 +251,7 @@ static void check_beside(const char *path, const char *folder)
                     !strstr(name, " of the vocabulary");
         if (!error && same != !strcmp(plain, tokenizer_id(t)))
             error = format("id %s", tokenizer_id(t));
-        verdict(format("%s beside the tokenizer: equals transformers", name), error);
+        verdict(format("%s next to the tokenizer: equals transformers", name), error);
         files_remove(folder, files);
         tokenizer_free(t);
     }
@@ -450,7 +450,7 @@ static const struct {
      "model.unk_id: must be an id below 1"},
     {"Unigram at random", UNIGRAM("[[\"a\",-1]],\"alpha\":0.1", ""),
      "model.alpha: ids would differ from one run to the next"},
-    {"Unigram behind ByteLevel",
+    {"Unigram after ByteLevel",
      UNIGRAM("[[\"a\",-1]]", ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"),
      "pre_tokenizer: ByteLevel goes with model BPE"},
     {"bytes before a split",
@@ -473,7 +473,7 @@ static const struct {
     {"parts without a longest word",
      "{\"model\":{\"type\":\"WordPiece\"," UNK("a") ",\"vocab\":{\"a\":0},"
      "\"continuing_subword_prefix\":\"##\"}}", "model.max_input_chars_per_word: must be an integer"},
-    {"words behind ByteLevel",
+    {"words after ByteLevel",
      WORDS(UNK("a") ",\"vocab\":{\"a\":0}", ",\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"),
      "pre_tokenizer: ByteLevel goes with model BPE"},
     {"words' decoder",
@@ -505,7 +505,7 @@ static const struct {
     {"added token where the vocabulary has a gap",
      FILE_OF("\"vocab\":{\"a\":0,\"b\":2},\"merges\":[]", ",\"added_tokens\":[{\"id\":2,\"content\":\"x\"}]"),
      "added_tokens: x: id 2 is another token in the vocabulary"},
-    {"added token behind a gap", FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]"),
+    {"added token after a gap", FILE_OF(AB, ",\"added_tokens\":[{\"id\":70000,\"content\":\"x\"}]"),
      "added_tokens: x: id 70000, but Hugging Face tokenizers numbers"},
     {"added id twice", FILE_OF(AB,
                                ",\"added_tokens\":[{\"id\":3,\"content\":\"x\"},{\"id\":3,\"content"
@@ -601,7 +601,7 @@ static void check_refused(void)
     tokenizer_free(t);
 }
 
-/* Files beside a tokenizer that contradict it. */
+/* Files next to a tokenizer that contradict it. */
 static void check_beside_refused(void)
 {
     static const char json[] = BPE(AB, ",\"added_tokens\":[{\"id\":3,\"content\":\"<e>\"}]");
@@ -625,13 +625,13 @@ static void check_beside_refused(void)
         Tokenizer *t = NULL;
         char *error = tokenizer_parse(&t, json, sizeof json - 1, rows[i].config, strlen(rows[i].config));
         const char *why = !error ? "accepted" : strstr(error, rows[i].why) ? NULL : error;
-        verdict(format("refuses beside: %s", rows[i].config), why);
+        verdict(format("refuses next to it: %s", rows[i].config), why);
         free(error);
         tokenizer_free(t);
     }
 }
 
-/* Which ids hide, fill and are no part of a text. */
+/* Ids of mask, padding and special tokens. */
 static void check_specials(void)
 {
     static const char plain[] = FILE_OF(AB, ""), marked[] = FILE_OF(AB ",\"unk_token\":\"b\"",
@@ -667,7 +667,7 @@ static void check_specials(void)
     }
 }
 
-/* An end of text that normalisation changes is not found behind a text: its id has to be put there. */
+/* An end of text that normalisation changes is not found after a text: its id has to be put there. */
 static void check_normalized_end(void)
 {
     static const char json[] = BPE(AB, ",\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"b\"},"
@@ -681,7 +681,7 @@ static void check_normalized_end(void)
     tokenizer_free(t);
 }
 
-/* Added tokens one behind the other that take the space around them; as Hugging Face tokenizers 0.23 has them, but for
+/* Added tokens one after the other that take the space around them; as Hugging Face tokenizers 0.23 has them, but for
  * the last, where a token ends inside the space that the one before took: it panics. */
 static void check_space(void)
 {

@@ -11,7 +11,7 @@
 
 enum { TOKENIZER = -1, MOST = 1 << 28 };
 
-/* A length and that many units, with a NUL behind them; NULL: the end. */
+/* A length and that many units, with a NUL after them; NULL: the end. */
 static char *take(size_t unit, uint32_t *n)
 {
     if (fread(n, sizeof *n, 1, stdin) != 1 || *n == (uint32_t)TOKENIZER || *n > MOST)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Random texts of random tokenizers beside Hugging Face tokenizers (make soak). SEED=N COUNT=N PYTHON=python3
+# Random texts of random tokenizers against Hugging Face tokenizers (make soak). SEED=N COUNT=N PYTHON=python3
 set -u
 . tests/sources.sh
 work=out/.test/tokenizer seed=${SEED:-1}

@@ -1,5 +1,5 @@
 /* act.c -- the program `act` of an emitted folder by itself: logits of queries against PyTorch's, and what they do not
- * depend on: where their sequence stands, what stands beside it and behind its query.
+ * depend on: where their sequence stands, what is next to it and after its query.
  *
  * In:    the command line: a folder of weights, a file with "tokens" and "logits" of as many sequences as rows at most.
  * Out:   `ok NAME` or `not ok NAME: why` a line; exit status 1 when any failed. */
@@ -24,7 +24,7 @@ static void verdict(bool good, const char *name)
     failed |= !good;
 }
 
-/* Sequence `from` of the file into a row; behind its query stands any token, at any position. */
+/* Sequence `from` of the file into a row; after its query stands any token, at any position. */
 static void lay(const cJSON *tokens, int from, int row, int behind)
 {
     const cJSON *t = cJSON_GetArrayItem(tokens, from);
@@ -78,6 +78,6 @@ int main(int argc, char **argv)
     for (int r = 0; r < rows; r++)
         same &= !memcmp(first + r * CHOICES, second + (rows - 1 - r) * CHOICES,
                         sizeof(float) * CHOICES);
-    verdict(same, "act: neither place, neighbours nor what is behind a query matter");
+    verdict(same, "act: neither place, neighbours nor what is after a query matter");
     return failed;
 }

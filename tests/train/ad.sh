@@ -97,7 +97,7 @@ own killed --data $ref/ad_one/tokens.safetensors --steps 1 --force
 verdict "--force moves such names" "$(cd "$scratch/killed" && [ "$(echo ckpt-* aside-1/ckpt-*)" = \
     "ckpt-1 aside-1/ckpt-10 aside-1/ckpt-9" ] || echo ckpt-* aside-1/*)"
 
-# What is validated on: the tasks that are not trained on, of the same file or another one.
+# Validation data: the tasks that are not trained on, of the same file or another one.
 last() { tr ',' '\n' <"$scratch/$1.log" | grep -E '"eval_(loss|loss_action|acc_token_type|samples)"'; }
 own same --data $ref/ad_one/tokens.safetensors --eval-only
 verdict "a validation alone makes no events" "$(ls -d "$scratch/same/runs" 2>/dev/null)"
@@ -196,15 +196,15 @@ compare TensorBoard tags "$scratch/beside" \
 test/predictions_per_second test/return test/runtime test/samples_per_second test/steps_per_second \
 train/acc_action train/acc_token_type train/loss train/loss_action train/loss_token_type train/lr \
 train/predictions train/predictions_per_second train/tokens train/train_predictions_per_second"
-verdict "evaluations beside training" "$([ "$(grep -c '"return": [0-9]' "$scratch/beside/history.jsonl")" = 2 ] &&
+verdict "evaluations during training" "$([ "$(grep -c '"return": [0-9]' "$scratch/beside/history.jsonl")" = 2 ] &&
     cmp "$scratch/beside/checkpoint-10/model.safetensors" "$scratch/straight/checkpoint-10/model.safetensors" ||
     grep -o '"return": [^,]*' "$scratch/beside/history.jsonl")"
 trained ad_one ad_one each --log-every 5 --evaluate-every 2 --eval-episodes 1
-verdict "each evaluation beside training stands" "$([ "$(grep '"return": [0-9]' "$scratch/each/history.jsonl" |
+verdict "each evaluation during training stands" "$([ "$(grep '"return": [0-9]' "$scratch/each/history.jsonl" |
     sed 's/.*"step": \([0-9]*\).*/\1/' | tr '\n' ' ')" = "2 4 6 8 10 " ] ||
     grep -o '"return": [^}]*' "$scratch/each/history.jsonl")"
 
-# Stopped: by itself nothing is written; beside training what was left is made when the run goes on.
+# Stopped: by itself nothing is written; during training what was left is made when the run goes on.
 asked_to_stop() {       # RUN TEXT [FILE]: SIGTERM to $! when FILE, or what it said, has the text; its exit code
     local asked=$!
     for _ in $(seq 1000); do ! grep -qs -- "$2" "${3:-$scratch/$1.log}" || break; sleep 0.01; done
@@ -224,7 +224,7 @@ trained ad_one ad_one unstopped "${args[@]}"
     --init-from $ref/ad_one/model --out "$scratch/asked" "${args[@]}" >"$scratch/asked.log" 2>&1 &
 asked_to_stop asked '"step": 7}' "$scratch/asked/history.jsonl"
 code=$?
-verdict "an evaluation beside training is stopped" "$([ $code = 91 ] && grep -q '^step 7: the in-context evaluation' \
+verdict "an evaluation during training is stopped" "$([ $code = 91 ] && grep -q '^step 7: the in-context evaluation' \
     "$scratch/asked.log" && ! grep -q '"return"' "$scratch/asked/history.jsonl" ||
     echo "code $code: $(tail -n 2 "$scratch/asked.log")")"
 trained ad_one ad_one asked "${args[@]}"

@@ -35,7 +35,7 @@ while read -r name words; do
         "$work/$name/run.sh" --out "$scratch/$name" --tokenizer bytes --max-new-tokens 3 --greedy --json "$@" \
             2>"$scratch/said" || tail -n 2 "$scratch/said"
     }
-    verdict "$name, a text beside others as alone" "$(diff <(says --sample "a b" | grep '^{.*"new_tokens":3') \
+    verdict "$name, a text with others as alone" "$(diff <(says --sample "a b" | grep '^{.*"new_tokens":3') \
         <(says --sample c --sample "de fgh" --sample "a b" | grep '^{' | tail -n 1))"
 done <<<"$programs"
 compare "graphs and recomputed: the same bits:" history "$scratch/gpt2_tiny.bf16.launches" "$scratch/gpt2_tiny.bf16" 0

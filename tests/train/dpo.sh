@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 . tests/tiny_tokenizer.sh
 
-# What else there is of a loss, by its name in tests/oracle/dpo.py
+# Further options of a loss, by its name in tests/oracle/dpo.py
 variants="
 dpo_ipo dpo_mean dpo.kl=none dpo.loss=ipo
 dpo_smoothing dpo_sum dpo.smoothing=0.2
@@ -84,11 +84,11 @@ nexts "next: sample" "$scratch/dpo_mean.log" sample "--max-new-tokens 2"
 # the start's answers are those of its folder; another folder is none
 both=$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --json --sample "a b" --greedy --max-new-tokens 8 \
     --compare-initial $ref/dpo_mean/model 2>"$scratch/log")
-verdict "answers beside the start's" "$(diff <(sed -n 's/.*"start":\("[^"]*"\),.*/\1/p' <<<"$both") \
+verdict "answers next to the start's" "$(diff <(sed -n 's/.*"start":\("[^"]*"\),.*/\1/p' <<<"$both") \
     <("$work/dpo_mean/train" \
     --init-from $ref/dpo_mean/model --tokenizer bytes --json --sample "a b" --greedy --max-new-tokens 8 2>/dev/null |
     sed 's/.*"answer":\("[^"]*"\),.*/\1/') || tail -n 2 "$scratch/log")"
-verdict "beside weights that are not the start" "$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --sample a \
+verdict "next to weights that are not the start" "$("$work/dpo_mean/train" --out "$scratch/dpo_mean" --sample a \
     --compare-initial none \
     >"$scratch/log" 2>&1
     [ $? = 83 ] && grep -q 'began with weights of crc32c .* give its initial weights' "$scratch/log" ||
@@ -100,7 +100,7 @@ validation() {          # FILE...: the last validation in it, number by number
     grep -h eval_loss "$@" | tail -n 1 | tr ',{}' '\n\n\n' |
         grep -E '"eval_(loss|margin|accuracy|reward|policy|reference|pairs)[a-z_]*":' | tr -d ' ' | sort
 }
-again() {               # PROGRAM RUN ARGS...: its validation anew, into $scratch/said and $scratch/log
+again() {               # PROGRAM RUN ARGS...: validates again, into $scratch/said and $scratch/log
     local program=$1 run=$2
     shift 2
     "$work/$program/run.sh" --out "$scratch/$run" --eval-only "$@" >"$scratch/said" 2>"$scratch/log"
@@ -170,7 +170,7 @@ verdict "the table" \
     END { if (n < 2) print n " rows" }' "$scratch/dpo_mean/results/dpo.csv")"
 verdict "example answers" "$(awk '/^(Input|Reference|Trained|Chosen):$/ { n++ } /^-*$/ && length == 80 { rows++ }
     END { if (n != 12 || rows != 3) print n, rows }' "$scratch/dpo_mean/results/distributed_output_val.txt")"
-# What stands in the place of the reference: of other weights, and none of the start's to make it again.
+# Cached values of the reference: from other weights; without the initial weights to recompute them.
 "$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
     --init-from none --seed 1 --steps 1 --out "$scratch/other" >"$scratch/log" 2>&1 ||
     verdict other "$(tail -n 1 "$scratch/log")"
@@ -214,7 +214,7 @@ verdict "the final folder has a card" "$(for line in '| objective | dpo |' '| st
 # A span of an answer that counts for nothing is not part of the prompt, where the answer begins with it.
 sed 's/,"rejected"/,"chosen_masked":[[0,2]]&/' "$scratch/pairs.jsonl" >"$scratch/spans.jsonl"
 raw dpo_mean raw --eval-data "$scratch/spans.jsonl" --answers 1
-verdict "answers beside masked ones" "$(grep -q '^{"prompt":"p00:","answer":"[^"]*","chosen":"c0000"}$' "$scratch/log" ||
+verdict "answers next to masked ones" "$(grep -q '^{"prompt":"p00:","answer":"[^"]*","chosen":"c0000"}$' "$scratch/log" ||
     tail -n 1 "$scratch/log")"
 # A tokenizer that is named goes with the weights, whatever its file is called: the final folder, both of adapters.
 mkdir "$scratch/named"
@@ -239,7 +239,7 @@ verdict "a named tokenizer goes with the weights" "$(for folder in named.{dpo_me
 sed 's/:"[cr]/:"same /g; s/,"rejected"/,"chosen_masked":[[0,5]]&/; s/}$/,"rejected_masked":[[0,5]]&/' "$scratch/pairs.jsonl" \
     >"$scratch/spans.jsonl"
 raw dpo_mean raw --eval-data "$scratch/spans.jsonl" --answers 1
-verdict "answers beside two that begin alike" "$(grep -q '^{"prompt":"p00:","answer":"[^"]*","chosen":"same 0000"}$' \
+verdict "answers next to two that begin alike" "$(grep -q '^{"prompt":"p00:","answer":"[^"]*","chosen":"same 0000"}$' \
     "$scratch/log" || tail -n 1 "$scratch/log")"
 raw dpo_mean raw --data "$scratch/pairs.jsonl" --answers 3
 verdict "answers" "$(grep -c '^{"prompt":"p[0-9][0-9]:","answer":"[^"]*","chosen":"c[0-9]*"}$' "$scratch/log" |
@@ -281,11 +281,11 @@ raw dpo_lora.copy begun --data "$scratch/pairs.jsonl" --init-from $ref/dpo_lora/
 raw dpo_lora.copy begun --eval-data "$scratch/new.jsonl" --eval-only --adapter $ref/dpo_lora/adapter_final
 verdict "new pairs and the adapter of the start" "$(grep -q '"eval_margin"' "$scratch/log" || tail -n 1 "$scratch/log")"
 raw dpo_lora.copy begun --sample a --max-new-tokens 2 --beside-start
-verdict "answers beside the start's adapter, by the flag's old name" "$(grep -q 'that the run began with:' "$scratch/log" &&
+verdict "answers next to the start's adapter, by the flag's old name" "$(grep -q 'that the run began with:' "$scratch/log" &&
     grep -q '^renamed: --beside-start is now --compare-initial$' "$scratch/log" ||
     tail -n 1 "$scratch/log")"
 raw dpo_lora.copy begun --sample a --max-new-tokens 2 --compare-initial --adapter none
-verdict "answers beside another adapter" "$([ $? = 83 ] && grep -q 'give its initial weights' "$scratch/log" ||
+verdict "answers next to another adapter" "$([ $? = 83 ] && grep -q 'give its initial weights' "$scratch/log" ||
     tail -n 1 "$scratch/log")"
 # The gradients of both cancel, but for the order of sums.
 raw dpo_sum same --data "$scratch/same.jsonl" "${start[@]}" --steps 2 --eval-share 0.1 --stop-margin 0
@@ -335,7 +335,7 @@ for name in dpo_mean dpo_sum dpo_lora dpo_lora.copy dpo_mean.2x1 dpo_mean.shared
     verdict "$name begins at ln 2" "$([ "$said" = "0.6931471824645996 0.0 0.0" ] || echo "$said")"
 done
 verdict parameters "$(grep -q 'INT64_C(107840)' "$work/dpo_mean/recipe.h" || grep parameters "$work/dpo_mean/recipe.h")"
-while read -r words want; do     # what an op says of a recipe's formula
+while read -r words want; do     # the IR of a recipe's formula
     # shellcheck disable=SC2086
     said=$("$gen" -d graph recipes/dpo_tiny.lua ${words//,/ } 2>&1 | grep ' dpo %lp' |
         sed 's/.*  loss/loss/; s/  #.*//' | tr -s ' ')

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a run writes loads again with the same validation loss: model folders, adapters, merged models. The folders stay
+# The files of a run load again with the same validation loss: model folders, adapters, merged models. The folders stay
 # in out/.test/train/exported/ for tests/oracle/folders.sh, which shows them to transformers and PEFT.
 source "$(dirname "$0")/lib.sh"
 . tests/tiny_tokenizer.sh

@@ -337,7 +337,7 @@ shows() {               # NAME PROGRAM ARGS...: standard input is what it prints
 }
 printf 'the quick brown fox jumps over the dogs' >"$scratch/text"
 printf '%s\n' '{"prompt":"2+2=","completion":"4"}' '{"prompt":"q","completion":"\u00e9\n"}' >"$scratch/rows.jsonl"
-shows "a window of text, the token behind it" gpt2_tiny --data "$scratch/text" --show 1 <<'END'
+shows "a window of text, the token after it" gpt2_tiny --data "$scratch/text" --show 1 <<'END'
 step 1 micro-batch 1 row 1: sample 0, 33 tokens, 32 targets
      116 "t"
   *  104 "h"  101 "e"  32 " "  113 "q"  117 "u"  105 "i"  99 "c"  107 "k"  32 " "  98 "b"  114 "r"
@@ -357,7 +357,7 @@ step 1 micro-batch 1 row 2: sample 0, 6 tokens, 2 targets
 END
 done
 refuses "--show of nothing" 80 "--show needs --data FILE" gpt2_tiny --show 2
-refuses "--show beside another use" 80 "--show and --dry-run: give one\|--dry-run and --show: give one" gpt2_tiny $ours \
+refuses "--show with another use" 80 "--show and --dry-run: give one\|--dry-run and --show: give one" gpt2_tiny $ours \
     --show 2 --dry-run
 rm -rf "$scratch"/{shown,text,rows,rows.jsonl}
 
@@ -452,7 +452,7 @@ run again --steps 22; expect "more steps" 0 "CHANGED ON RESUME: steps 20 -> 22"
 verdict "the mean of which steps" "$(
     grep -q '^2 steps more in .*; mean loss of all 22 steps of the run [0-9.]*$' "$scratch/again.log" ||
     grep mean "$scratch/again.log")"
-# what the program says to type, typed; files beside the weights go along without the folder they came from
+# what the program says to type, typed; files next to the weights go along without the folder they came from
 verdict "what to do next" "$(next=$(sed -n 's/^  export  \(.*\)  a Hugging Face folder$/\1/p' "$scratch/again.log")
     eval "$next" >"$scratch/said" 2>&1 || cat "$scratch/said"
     next=$(sed -n 's/^  sample  //p' "$scratch/again.log")
@@ -461,7 +461,7 @@ verdict "what to do next" "$(next=$(sed -n 's/^  export  \(.*\)  a Hugging Face 
 cp -r "$scratch/again" "$scratch/carried"
 "$work/gpt2_tiny/train" $ours --out "$scratch/carried" --steps 26 --save-every 1 --save-total-limit 2 \
     >"$scratch/said" 2>&1
-verdict "files beside the weights go along" "$(
+verdict "files next to the weights go along" "$(
     ls "$scratch/carried/checkpoint-26/generation_config.json" 2>&1 >/dev/null)"
 uses "an export makes the folders above it" "^wrote" gpt2_tiny --out "$scratch/again" --export "$scratch/deep/er/model"
 rm -rf "$scratch"/{deep,again-model,carried}
@@ -774,7 +774,7 @@ uses "a loss that is no number, as JSON" \
     '^{"eval_loss": null, "eval_loss_token": null, "eval_samples": 10}$' gpt2_tiny \
     --eval-only --eval-data $ref/$case/eval.safetensors --init-from "$scratch/in/model" --allow-nonfinite
 
-# What a use prints is lost: an error, whatever it is.
+# Lost output of a command is always an error.
 for use in --help --where "--eval-only --eval-data $ref/$case/eval.safetensors --init-from $ref/$case/model"; do
     # shellcheck disable=SC2086
     "$work/gpt2_tiny/train" --out "$scratch/out" $use >/dev/full 2>"$scratch/said"

@@ -6,7 +6,7 @@
 # save (kills.sh); ports, secrets, late, missing and strange ranks (tests/runtime/rendezvous.sh);
 # another number of ranks
 # (pairs.sh); hosts that are cut off (tests/nodes).
-# What this machine cannot do is a line `# skipped`, and no test that passed.
+# A test that this machine cannot run is a line `# skipped`, not a passed test.
 source "$(dirname "$0")/lib.sh"
 case=gpt2_tiny
 data=(--data "$ref/$case/tokens.safetensors" --init-from "$ref/$case/model")

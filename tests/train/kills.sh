@@ -107,7 +107,7 @@ one_start() {
     [ -z "$before" ] || ! grep -q '^resumed from' "$out.log" ||
         why+=$(sed -n 's/^resumed from .*checkpoint-\([0-9]*\).*/\1/p' "$out.log" | grep -vx "$before" |
             sed "s/\$/ is resumed, the newest was $before/")
-    [ -z "$before" ] || ! grep -q '^step ' "$out.log" || grep -q '^resumed from' "$out.log" || why+="it began anew "
+    [ -z "$before" ] || ! grep -q '^step ' "$out.log" || grep -q '^resumed from' "$out.log" || why+="it started over "
     [ ! -d "$out" ] || why+=$(garbage "$out")
     [ -z "$(ours "$out")" ] || why+="processes are left "
     [ -z "$script" ] || why+=$(find /dev/shm "${TMPDIR:-/tmp}" -maxdepth 1 -name "diecast.*.$script" 2>/dev/null)

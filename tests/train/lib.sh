@@ -1,4 +1,4 @@
-# lib.sh -- builds recipes into out/.test/train/ and tells verdicts; sourced by the scripts beside it.
+# lib.sh -- builds recipes into out/.test/train/ and tells verdicts; sourced by the scripts next to it.
 #
 # BACKEND=cpu (default): as recipes say. sim: the CUDA target, run by the simulator (SIM=checked: every
 # access is looked at). gpu: the CUDA target on the GPU at hand.
@@ -43,7 +43,7 @@ if [ $BACKEND = sim ]; then
     # the host's own accesses are looked at too
     [ $SIM = fast ] || tools+=("CC='$PWD/tests/cc' --watched")
 fi
-compiled=$(sha256sum <tests/cc)    # programs of other ways to compile are built anew
+compiled=$(sha256sum <tests/cc)    # programs of other ways to compile are rebuilt
 flags+=$compiled
 [ -x "$gen" ] || { verdict gen "$gen is not built: make gen"; exit 1; }
 
@@ -61,7 +61,7 @@ as_shipped() {          # NAME
 }
 # Those whose bounds leave no room for sums in another order than those of shipped programs get -O2 for their own files.
 nearly_so() { case $1 in mdm_llada | mlm_microbert | prm_raw) ;; *) return 1 ;; esac; }
-# A gen with the families of the tests alone (families/) beside the real ones, of the same objects but for the files
+# A gen with the families of the tests alone (families/) and the real ones, of the same objects but for the files
 # that read their table and for lm.c, where there is families/RECIPE.c; prints its path.
 families_gen() {        # RECIPE
     local own=$PWD/out/.test/families file objects= lm=
@@ -88,7 +88,7 @@ families_gen() {        # RECIPE
     echo $own/gen
 }
 build() (               # NAME RECIPE [FIELD=VALUE ...]: $work/NAME/train; with EXTRA in the environment by that
-    fail() { rm -f "$dir/key"; exit 1; }         # what an earlier run built does not stand for it
+    fail() { rm -f "$dir/key"; exit 1; }         # an earlier build must not pass for it
     dir=$work/$1 recipe=$here/recipes/$2.lua own=$gen
     if [ ! -e "$recipe" ]; then
         recipe=$here/families/recipes/$2.lua
@@ -180,7 +180,7 @@ waited() {
             print lines " lines, " told " of " sum " ms" }' "$2")"
 }
 # profiled RUN: what --profile has told of it: shares that are a whole, spans that lie in their step or, on a GPU's
-# track, one behind the other; of each rank
+# track, one after the other; of each rank
 profiled() {
     local run=$scratch/$1
     verdict "$1, profile: shares" "$(awk '

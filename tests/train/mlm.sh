@@ -228,7 +228,7 @@ refused mlm_microbert "no tokenizer of that name" 80 "--tokenizer: wrods: No suc
     --data "$scratch/imdb" --tokenizer wrods
 refused mlm_microbert "no words to hide" 80 "cannot be made from the format text: set --data-format to one of windows, answers, imdb, corpus" \
     --data "$scratch/imdb" --tokenizer words --data-format text
-refused mlm_microbert "a tokenizer to be made beside packed data" 80 \
+refused mlm_microbert "a tokenizer to be made for packed data" 80 \
     "--tokenizer words is counted from raw data, but .* is packed" \
     --data "$scratch/packed/records.safetensors" --tokenizer words
 refused mlm_microbert "sampling" 80 "needs a program with the objective lm|dpo; this one has mlm" --sample x

@@ -23,7 +23,7 @@ run() {
 }
 value() { sed -n "s/.*\"$1\": \([-+.e0-9]*\).*/\1/p" "$2" | tail -n 1; }
 
-# What bitsandbytes stored, and what the program makes of the same weights: PEFT's run, but for the last bit of means.
+# Weights quantised by bitsandbytes, and by the program: PEFT's run, but for the last bit of means.
 run qwen2_nf4 quantised $quantised --save-every 4 --save-total-limit 0 ||
     verdict "a folder of bitsandbytes" "exit $?: $(tail -n 2 "$scratch/quantised.log")"
 compare "a folder of bitsandbytes" reference $case "$scratch/quantised"

@@ -183,7 +183,7 @@ done
 
 # ---- memory --------------------------------------------------
 
-# What is allocated: the plan, and 4 bytes a sample of the data order; each rounded up to pages of 2 MiB when large.
+# Allocated memory: the plan, and 4 bytes a sample of the data order; each rounded up to pages of 2 MiB when large.
 said=$(grep '^plan .* MiB, allocated .* MiB$' "$scratch/gpt2_tiny.log")
 bytes=$(sed -n 's/.*\.planned_bytes = INT64_C(\([0-9]*\)).*/\1/p' $work/gpt2_tiny/recipe.h)
 want=$(awk -v b="$bytes" 'BEGIN { printf "plan %.1f MiB, allocated %.1f MiB", b / 1048576,

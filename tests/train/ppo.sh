@@ -45,7 +45,7 @@ verdict "all goals are told" "$(said whole '^mean return by rollout( [0-9.]+){2}
     [ "$(grep -c '^goal ' "$scratch/whole.log")" = 81 ] || echo "$(grep -c '^goal ' "$scratch/whole.log") goals")"
 ppo ppo.small threads --threads 3
 verdict "threads" "$(cmp "$(history whole)" "$(history threads)" 2>&1)"
-# Killed behind the first goals that are done; then some alone, damage, and the rest.
+# Killed after the first goals that are done; then some alone, damage, and the rest.
 "$work/ppo.small/train" --threads 1 --out "$scratch/killed" 2>&1 | { grep -m 2 '^goal ' >/dev/null; } &
 for _ in $(seq 3000); do [ ! -e "$scratch/killed/goals-seed42/goal-001.safetensors" ] || break; sleep 0.01; done
 kill -KILL "$(sed -n 's/.*"pid": *\([0-9]*\).*/\1/p' "$scratch/killed/run.lock")" 2>"$scratch/kill"
@@ -62,7 +62,7 @@ ppo ppo.small whole
 verdict "nothing left to do" "$(said whole '^  tasks      81 of 81, 81 of them done before$'
     cmp "$(history whole)" "$(history killed)" 2>&1)"
 ppo ppo.small whole --seed 43
-verdict "another seed beside it" "$(cmp -s "$(history whole)" "$(history whole darkroom 43)"
+verdict "another seed next to it" "$(cmp -s "$(history whole)" "$(history whole darkroom 43)"
     [ $? = 1 ] || echo "the same file, or none"
     said whole 'seed43.safetensors: 81 tasks')"
 ppo ppo.permuted permuted

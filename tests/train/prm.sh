@@ -36,7 +36,7 @@ verdict "weights of records" "$(paste <(learned prm_instance) <(table prm_instan
 # The first three records are of the third, first and second domain; PyTorch's own in fp32 are off by 2e-6.
 verdict "weights of domains" "$(paste <(learned prm_lora | sed -n '1h; 2p; 3{p; x; p}') <(table prm_lora) |
     as_many 3 1.6e-5; [ "$(learned prm_lora | sort -u | wc -l)" = 3 ] || learned prm_lora)"
-verdict "weights, beside a trained head" "$(paste <(learned prm_head) <(table prm_head) | as_many 24 1e-5)"
+verdict "weights, with a trained head" "$(paste <(learned prm_head) <(table prm_head) | as_many 24 1e-5)"
 verdict "weights, two ranks" "$(paste <(learned prm_instance) <(learned prm_instance.2x1) | as_many 24 1e-5)"
 
 # All weights are 1 at first: until their first update a run is that of records that count alike, to the bit.
@@ -229,7 +229,7 @@ raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer 
 verdict "a cold start alone" "$(grep -q 'not learned in 4 steps: their first update follows step 5 ' "$scratch/err" ||
     tail -n 4 "$scratch/err")"
 
-# What run.sh asks: whether a command line means training.
+# run.sh asks whether a command line means training.
 where() { "$work/prm_lora/train" --where --verbose --out there "$@" 2>&1 | paste -sd ' '; }
 verdict "--where --verbose" "$(diff <(for words in "" "--steps 3 --seed 1" "--score f" "--export d" "--merge-lora d" \
     "--eval-only" "--bench-steps 2" "--show 1" "--best-of-n f" "--dry-run"; do

@@ -154,7 +154,7 @@ done <<<"$programs"
 
 # ---- pairs --------------------------------------------------
 
-# checked.sh has a program without graph, that computes again, beside one with
+# checked.sh has a program without graph, that computes again, and one with
 if [ -n "$FULL" ]; then
     same "graph on and off" gpt2_tiny.launches gpt2_tiny
     same "bf16 recomputed" gpt2_tiny.bf16.again gpt2_tiny.bf16
@@ -181,7 +181,7 @@ if [ $BACKEND = sim ]; then
         grep -q "^$said" "$scratch/ordered.log" || echo "$said is missing: $(head -n 4 "$scratch/ordered.log")"
     done)"
 fi
-# Collectives beside the step, as late as events allow: the same bits. A program whose norm is taken before it waits for
+# Collectives during the step, as late as events allow: the same bits. A program whose norm is taken before it waits for
 # the sums has them only where they are early.
 if [ $BACKEND = sim ]; then
     name=qwen2_dropout.folded.2x2x2
@@ -203,7 +203,7 @@ if [ $BACKEND = sim ]; then
         diff <(norms early.unwaited) <(norms $name)
         ! diff <(norms late.unwaited) <(norms $name) >/dev/null || echo "late ones have the same norms")"
 fi
-# calls one by one, behind and before graphs; ranks, whose sums run beside
+# calls one by one, after and before graphs; ranks, whose sums run in parallel
 for name in gpt2_dropout.fp16.resumed $([ $BACKEND = gpu ] || echo qwen2_dropout.folded.2x2x2); do profiled $name; done
 
 # ---- how busy the GPU is ---------------------------------------------------
@@ -265,7 +265,7 @@ verdict "generation" "$(diff <(sed 's/.*"answer":\(.*\)}/\1/' <<<"$said") \
     <(sed -n 's/^ *"answer": //p' $case/generated.json | head -n 5)
     grep '^rank' "$scratch/log")"
 
-# ---- a reference beside the model: its layers without the adapters behind their columns; its distributions -----------
+# ---- a reference next to the model: its layers without the adapters after their columns; its distributions -----------
 
 "$work/dpo_lora.off/run.sh" --data $ref/dpo_lora/tokens.safetensors --eval-data $ref/dpo_lora/eval.safetensors \
     --init-from $ref/dpo_lora/model \
@@ -313,7 +313,7 @@ for name in ${FULL:+gpt2_lora gpt2_lora.folded}; do
 done
 for name in qwen2_lora ${FULL:+gpt2_lora}; do
     compare "$name folded and apart" history "$scratch/$name.folded" "$scratch/$name" 1e-5
-    # rows of weights with room behind them: what is written is what the other program writes
+    # rows of weights with room after them: what is written is what the other program writes
     for program in $name $name.folded; do
         "$work/$program/run.sh" --out "$scratch/$name.folded" --merge-lora "$scratch/$program.merged" \
             >"$scratch/log" 2>&1 || verdict "$program merges" "exit $?: $(tail -n 1 "$scratch/log")"
@@ -371,7 +371,7 @@ if [ $BACKEND = gpu ] && ! gcc -E -x c - <<<'#include <dnnl.h>' >/dev/null 2>&1;
 fi
 out=$scratch/gpt2_tiny
 said=$("$work/gpt2_tiny/run.sh" --out "$out" --eval-only --eval-data $ref/gpt2_tiny/eval.safetensors 2>"$scratch/log")
-# the very program that the parts of the CPU target use at the same time: another key would build it anew under them
+# the very program that the parts of the CPU target use at the same time: another key would rebuild it under them
 BACKEND=cpu work=out/.test/train${FULL:+.full} target=() tools=() flags=$compiled
 mkdir -p $work
 build gpt2_tiny gpt2_tiny || verdict "the CPU program" "does not build"

@@ -28,7 +28,7 @@ done >"$scratch/chat.jsonl"
 "$train" --data "$scratch/chat.safetensors" --init-from none --out "$scratch/run" --steps 60 --lr 1e-2 --save-every 0 \
     >"$scratch/log" 2>&1 || verdict "talk trains" "$(tail -n 2 "$scratch/log")"
 cp "$scratch/log" "$scratch/trained"
-# says ARGS...: standard output, of the trained model; what it said beside that in $scratch/log
+# says ARGS...: standard output, of the trained model; what it said in addition in $scratch/log
 says() { timeout 60 "$train" --out "$scratch/run" $tokenizer --greedy "$@" 2>"$scratch/log"; }
 # refused NAME CODE TEXT ARGS...: standard input is ours
 refused() {
@@ -79,7 +79,7 @@ for name in llama_rows llama_rows.bf16; do
             --max-new-tokens $((1 + ${#1} % 5)) "${@:2}" 2>"$scratch/log"
     }
     beside() { alone "$@" --prompts "$scratch/many.txt"; }
-    verdict "$name: beside others as alone" "$(
+    verdict "$name: with others as alone" "$(
         for line in 2 3 7 8; do
             text=$(sed -n ${line}p "$scratch/many.txt")
             diff <(alone "$text" --json --sample "$text") <(beside "$text" | sed -n ${line}p)
@@ -250,10 +250,10 @@ verdict "a terminal" "$(for line in '^\(> \)*éé1$' '^\(> \)*zwei$' '^4 prompt 
 nexts "next: sample" "$scratch/trained" sample "--max-new-tokens 2"
 nexts "next: export" "$scratch/trained" export
 "$train" --out "$scratch/run" --export "$scratch/model" >"$scratch/log" 2>&1
-verdict "next: behind an export" "$([ -s "$scratch/model/README.md" ] &&
+verdict "next: after an export" "$([ -s "$scratch/model/README.md" ] &&
     grep -q "^next: $scratch/model/README.md shows how to load it$" "$scratch/log" || tail -n 2 "$scratch/log")"
 "$train" --bench-steps 1 >/dev/null 2>"$scratch/log"
-verdict "next: behind timings" "$(grep -q "^next: --profile 20 instead of --bench-steps, and --data FILE, shows" \
+verdict "next: after timings" "$(grep -q "^next: --profile 20 instead of --bench-steps, and --data FILE, shows" \
     "$scratch/log" || tail -n 2 "$scratch/log")"
 make -s -B -C "$work/llama_rows" .obj/train.o CC=false >"$scratch/log" 2>&1
 verdict "next: of a compiler that fails" "$(grep -q '^next: gen doctor ' "$scratch/log" || tail -n 2 "$scratch/log")"

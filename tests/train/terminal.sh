@@ -1,5 +1,5 @@
 #!/bin/bash
-# What a run shows on a terminal: a line at its foot as wide as it is, nothing of it in what is said; without one, or
+# Terminal output of a run: a progress line as wide as the terminal, that no log contains; without one, or
 # on one that cannot take its cursor back, plain lines. What OUT/logs has of it.
 source "$(dirname "$0")/lib.sh"
 
@@ -19,7 +19,7 @@ on() {
 }
 # The rows that were at the foot: what is between the sign that clears and the next, or the end of the line.
 rows() { tr -d '\r' <"$scratch/on.$1.log" | sed 's/\x1b\[K/\n/g' | grep -E '^[0-9]+/20( |$)'; }
-# What stays: all but those rows.
+# The lasting output: all but those rows.
 stays() { tr -d '\r' <"$scratch/on.$1.log" | sed 's/.*\x1b\[K//' | grep -vE '^[0-9]+/20( |$)'; }
 
 export TERM=xterm
@@ -74,7 +74,7 @@ piped() {               # HOW COLUMNS
 piped terminal 200 "" 40
 piped said 70 "setsid -w" 70
 
-# A second start goes on in the same file, behind a heading.
+# A second start goes on in the same file, after a heading.
 train gpt2_tiny gpt2_tiny on.80
 verdict "the log of a second start" "$([ "$(grep -c -- '  ---- gpt2_tiny, process ' "$log")" = 2 ] || cat "$log"
     grep -q '  nothing to do: ' "$log" || tail -n 8 "$log")"

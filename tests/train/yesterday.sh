@@ -79,7 +79,7 @@ trains() {
     if [ -e base ]; then words+=(--init-from base); else words+=(--init-from none); fi
     run "$1" --out run "${words[@]}" --steps 6 --save-every 2 --save-total-limit 0 --eval-every 3
 }
-# What its weights make of a text.
+# Answers of its weights to a text.
 says() {
     local name=$1
     set -- --out run --seed 5

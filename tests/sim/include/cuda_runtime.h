@@ -42,7 +42,7 @@ const unsigned char *sim_warp_exchange(unsigned mask, const void *mine, unsigned
 const unsigned char *sim_warp_exchange_all(const void *mine, unsigned bytes, const char *what);
 /* mma.m16n8k16: c += a b; mine: four registers of a, two of b. */
 void sim_product(float c[4], const unsigned mine[6], int bf16);
-/* What `lane` gave in the calling thread's last exchange; an error when it took no part */
+/* Value that `lane` gave in the calling thread's last exchange; an error if it took no part */
 const void *sim_warp_lane(int lane);
 /* The lanes that took part in it */
 unsigned sim_warp_met(void);
@@ -54,7 +54,7 @@ int sim_barrier(int kind, int predicate);
 void sim_fence(void);
 
 void *sim_dynamic_shared(void);
-/* cp.async: the bytes arrive at the wait, zeros behind the first `from_bytes`; until then nobody
+/* cp.async: the bytes arrive at the wait, zeros after the first `from_bytes`; until then nobody
  * may read them. sim_async_wait leaves the newest `groups` committed groups in flight. */
 void sim_async_copy(void *shared, const void *global, unsigned bytes, unsigned from_bytes);
 void sim_async_commit(void);

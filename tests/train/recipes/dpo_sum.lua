@@ -1,4 +1,4 @@
--- The same, sums and nothing beside: TRL's DPOTrainer.
+-- The same, sums and nothing else: TRL's DPOTrainer.
 return extend(use "dpo_mean", {
     dpo = { logp = "sum", kl = "none" },
     run = { lr = 1e-3 },

@@ -1,4 +1,4 @@
--- Adapters beside a trained score head and a step mark that the base lacks, whose row they learn.
+-- Adapters with a trained score head and a step mark that the base lacks, whose row they learn.
 return extend(use "prm_none", {
     model = { vocab = 265 },
     lora = { rank = 4, alpha = 8, targets = { "q_proj", "v_proj" } },

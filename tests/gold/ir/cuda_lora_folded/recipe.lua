@@ -1,4 +1,4 @@
--- Adapters on all linear layers on a GPU: those behind norms are folded into the layers' products.
+-- Adapters on all linear layers on a GPU: those after norms are folded into the layers' products.
 return {
     name = "cuda_lora_folded", target = "sm_90", precision = "bf16",
     model = {

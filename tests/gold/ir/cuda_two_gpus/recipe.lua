@@ -1,4 +1,4 @@
--- Two GPUs: launches on a stream, cuBLASLt's epilogues, gradients summed beside the backward pass, one CUDA graph.
+-- Two GPUs: launches on a stream, cuBLASLt's epilogues, gradients summed during the backward pass, one CUDA graph.
 return {
     name = "cuda_two_gpus", target = "sm_90", gpus = 2, precision = "fp16",
     model = {

@@ -1,4 +1,4 @@
--- A family of the tests: adapters in and behind the blocks.
+-- A family of the tests: adapters in and after the blocks.
 return extend(use "base", {
     model = { family = "post_norm" },
     lora = { rank = 4, alpha = 8, targets = { "all-linear" }, dropout = 0.25 },

@@ -3,7 +3,7 @@
  * In:    a model's last hidden states, (B, T, C); every place meets all.
  * Out:   the schedules train and eval with their programs; with model.sets the head is a set of
  *        parameters of its own, updated by the schedule late, and with 2 the features' layer another,
- *        which train updates beside the rest; with model.upper the schedule upper: $jvp. */
+ *        which train updates with the rest; with model.upper the schedule upper: $jvp. */
 #include "gen/graph/bilevel.h"
 
 #include <string.h>
