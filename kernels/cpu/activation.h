@@ -42,15 +42,19 @@ static inline void gelu_erf_fwd(act_t *y, const act_t *x, int64_t n)
     }
 }
 
+/* The derivative of GELU at v. */
+static inline float gelu_erf_slope(float v)
+{
+    Normal p = activation_normal(v);
+    v = v < -13.0f ? -13.0f : v > 13.0f ? 13.0f : v;       /* inf times a density of 0 */
+    return p.below + v * p.density;
+}
+
 static inline void gelu_erf_bwd(act_t *dx, const act_t *dy, const act_t *x, int64_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
-    for (int64_t i = 0; i < n; i++) {
-        float v = act_load(x + i);
-        Normal p = activation_normal(v);
-        v = v < -13.0f ? -13.0f : v > 13.0f ? 13.0f : v;       /* inf times a density of 0 */
-        act_store(dx + i, act_load(dy + i) * (p.below + v * p.density));
-    }
+    for (int64_t i = 0; i < n; i++)
+        act_store(dx + i, act_load(dy + i) * gelu_erf_slope(act_load(x + i)));
 }
 
 static inline void relu_fwd(act_t *y, const act_t *x, int64_t n)

@@ -47,33 +47,54 @@ static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, Gemm *m
     gemm_run(mm, dw, dy, x, NULL, ws);
 }
 
-/* Column sums of dy (rows, N): REDUCE_PARTS blocks of rows, each summed in order, then the blocks
- * in order. */
+/* Column sums are those of REDUCE_PARTS blocks of rows, each summed in order, then of the blocks in
+ * order. parts: (REDUCE_PARTS, N). */
+static inline int64_t bias_part_begin(int64_t p, int64_t rows)
+{
+    const int64_t begin = p * ((rows + REDUCE_PARTS - 1) / REDUCE_PARTS);
+    return begin < rows ? begin : rows;
+}
+
+/* Returns the zeroed sums (N) of block p. */
+static inline float *bias_part(float *parts, int64_t p, int64_t N)
+{
+    return memset(parts + p * N, 0, sizeof *parts * (size_t)N);
+}
+
+static inline void bias_part_add(float *restrict part, const act_t *restrict dy, int64_t n)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++)
+        part[j] += act_load(dy + j);
+}
+
+/* Called by all threads of a parallel region. */
+static inline void bias_parts_sum(float *restrict db, const float *restrict parts, int64_t N,
+                                  int beta)
+{
+#pragma omp for simd schedule(static)
+    for (int64_t j = 0; j < N; j++) {
+        float sum = beta ? db[j] : 0;
+        for (int p = 0; p < REDUCE_PARTS; p++)
+            sum += parts[p * N + j];
+        db[j] = sum;
+    }
+}
+
+/* db = column sums of dy (rows, N), or added to db (beta 1). */
 static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64_t rows, int64_t N,
                              int beta, void *restrict ws)
 {
-    float *parts = ws;           // (REDUCE_PARTS, N)
-    const int64_t block = (rows + REDUCE_PARTS - 1) / REDUCE_PARTS;
+    float *parts = ws;
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
         for (int64_t p = 0; p < REDUCE_PARTS; p++) {
-            float *part = parts + p * N;
-            memset(part, 0, sizeof(float) * (size_t)N);
-            int64_t end = (p + 1) * block < rows ? (p + 1) * block : rows;
-            for (int64_t i = p * block; i < end; i++) {
-#pragma omp simd
-                for (int64_t j = 0; j < N; j++)
-                    part[j] += act_load(dy + i * N + j);
-            }
+            float *part = bias_part(parts, p, N);
+            for (int64_t i = bias_part_begin(p, rows); i < bias_part_begin(p + 1, rows); i++)
+                bias_part_add(part, dy + i * N, N);
         }
-#pragma omp for simd schedule(static)
-        for (int64_t j = 0; j < N; j++) {
-            float sum = beta ? db[j] : 0;
-            for (int p = 0; p < REDUCE_PARTS; p++)
-                sum += parts[p * N + j];
-            db[j] = sum;
-        }
+        bias_parts_sum(db, parts, N, beta);
     }
 }
 

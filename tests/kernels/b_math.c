@@ -1,9 +1,11 @@
-/* b_math.c -- types.h, math.h, philox.h and dropout.h. */
+/* b_math.c -- types.h, math.h, philox.h, dropout.h, dropout_rows.h and bias_rows.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../kernels/cpu/dropout.h"
+#include "../../kernels/cpu/bias_rows.h"
+#include "../../kernels/cpu/dropout_rows.h"
+#include "../../kernels/cpu/workspace.h"
 #include "../../kernels/cpu/math.h"
 #include "../../kernels/reference/dropout.h"
 #include "dropout_keep.h"
@@ -129,6 +131,63 @@ TEST(dropout_rows)
                 check_same("chosen rows", few + r * C, y + at[r] * C, C * (int64_t)sizeof *y);
         dropout_fwd(x, x, noise, 5, p, ROWS, T, C);
         check_same("in place", x, y, n * (int64_t)sizeof *y);
+    }
+}
+
+/* Dropout joined to its neighbours, and the sums of a bias: the bits of the kernels in turn, also in place. Rows: fewer
+ * than the parts of a sum, and more; wider than what is drawn at once. */
+TEST(dropout_joined)
+{
+    static const int64_t shapes[][2] = { { 4, 8 }, { 91, 24 }, { 23, 130 }, { 3, 600 } };
+    enum { T = 7 };
+    const float p = 0.3f;
+    const uint32_t noise[4] = { random_u32(), random_u32(), 7, 40 };
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        const int64_t rows = shapes[k][0] * T, C = shapes[k][1], n = rows * C, bytes = n * (int64_t)sizeof(act_t);
+        act_t *x = act_normal(n, 0, 1), *r = act_normal(n, 0, 1), *kept = NEW(act_t, n), *want = NEW(act_t, n);
+        act_t *sum = NEW(act_t, n), *y = NEW(act_t, n), *in_place = act_copy(r, n);
+        act_t *w = act_normal(C, 1, 0.3), *b = act_normal(C, 0, 0.3);
+        float *mean = NEW(float, rows), *rstd = NEW(float, rows), *want_rstd = NEW(float, rows);
+        float *before = f32_normal(C, 0, 1);
+        void *ws = new_bytes(bias_grad_workspace(C));
+        gelu_erf_fwd(want, x, n);
+        dropout_fwd(want, want, noise, 5, p, rows, T, C);
+        gelu_erf_dropout_fwd(y, x, noise, 5, p, rows, T, C);
+        check_same("dropout of gelu", y, want, bytes);
+
+        dropout_fwd(kept, x, noise, 5, p, rows, T, C);
+        add_fwd(want, r, kept, n);
+        dropout_add_fwd(in_place, x, in_place, noise, 5, p, rows, T, C);
+        check_same("dropout and sum, in place", in_place, want, bytes);
+        dropout_add_layernorm_fwd(sum, y, mean, rstd, r, x, noise, 5, p, T, w, b, rows, C, 1e-5f);
+        check_same("dropout, sum and norm", sum, want, bytes);
+        layernorm_fwd(want, mean, want_rstd, sum, w, b, rows, C, 1e-5f);
+        check_same("the norm", y, want, bytes);
+        check_same("its rstd", rstd, want_rstd, rows * 4);
+
+        for (int beta = 0; beta < 2; beta++) {
+            float *want_db = f32_copy(before, C), *db = f32_copy(before, C);
+            bias_grad(want_db, kept, rows, C, beta, ws);
+            dropout_bias_grad(db, y, x, noise, 5, p, rows, T, C, beta, ws);
+            check_same("masked gradient", y, kept, bytes);
+            check_same("its sums", db, want_db, 4 * C);
+        }
+        float *want_db = NEW(float, C), *db = NEW(float, C);
+        gelu_erf_bwd(want, x, r, n);
+        bias_grad(want_db, want, rows, C, 0, ws);
+        gelu_erf_bwd_bias(db, y, x, r, rows, C, 0, ws);
+        check_same("gradient of gelu", y, want, bytes);
+        check_same("its sums", db, want_db, 4 * C);
+        gelu_bwd(want, x, r, n);
+        bias_grad(want_db, want, rows, C, 0, ws);
+        gelu_bwd_bias(db, y, x, r, rows, C, 0, ws);
+        check_same("gradient of gelu, tanh form", y, want, bytes);
+        check_same("its sums", db, want_db, 4 * C);
+        gelu_erf_bwd(want, kept, r, n);
+        bias_grad(want_db, want, rows, C, 0, ws);
+        dropout_gelu_erf_bwd_bias(db, x, x, r, noise, 5, p, rows, T, C, 0, ws);
+        check_same("masked gradient of gelu, in place", x, want, bytes);
+        check_same("its sums", db, want_db, 4 * C);
     }
 }
 

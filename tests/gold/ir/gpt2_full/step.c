@@ -3,12 +3,13 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 92b86b837e6de940, 60 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 3e023c4cf400fd15, 59 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/bias_rows.h"
 #include "kernels/cpu/ce.h"
 #include "kernels/cpu/embed.h"
 #include "kernels/cpu/layernorm.h"
@@ -163,59 +164,58 @@ static void run_micro(void)
         profile_op(16);
         linear_dx(b_dact, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3);
         profile_op(17);
-        gelu_bwd(b_dup, b_dact, AT(b_up, l), B * T * F);
+        gelu_bwd_bias(AT(grad_b_up_b, l), b_dup, b_dact, AT(b_up, l), B * T, F, OVERWRITE,
+                      ws_micro_3);
         profile_op(18);
-        bias_grad(AT(grad_b_up_b, l), b_dup, B * T, F, OVERWRITE, ws_micro_3);
-        profile_op(19);
         linear_dw(AT(grad_b_up_w, l), b_dup, AT(b_norm2, l), &mm_up_dw, ws_micro_3);
-        profile_op(20);
+        profile_op(19);
         linear_dx(b_dnorm2, b_dup, AT(b_up_w, l), &mm_up_dx, ws_micro_3);
-        profile_op(21);
+        profile_op(20);
         layernorm_bwd_add(AT(grad_b_norm2_w, l), AT(grad_b_norm2_b, l), b_dmid, b_dnorm2,
                           AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_mean, l), AT(b_norm2_rstd, l),
                           dx, B * T, C, OVERWRITE, ws_micro_3);
         /* attention, backward */
-        profile_op(22);
+        profile_op(21);
         bias_grad(AT(grad_b_o_b, l), b_dmid, B * T, C, OVERWRITE, ws_micro_3);
-        profile_op(23);
+        profile_op(22);
         linear_dw(AT(grad_b_o_w, l), b_dmid, AT(b_att, l), &mm_o_dw, ws_micro_3);
-        profile_op(24);
+        profile_op(23);
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3);
-        profile_op(25);
+        profile_op(24);
         attention_bwd(b_dqkv, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_qkv, l),
                       &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       NULL);
-        profile_op(26);
+        profile_op(25);
         bias_grad(AT(grad_b_qkv_b, l), b_dqkv, B * T, 3*C, OVERWRITE, ws_micro_3);
-        profile_op(27);
+        profile_op(26);
         linear_dw(AT(grad_b_qkv_w, l), b_dqkv, AT(b_norm1, l), &mm_qkv_dw, ws_micro_3);
-        profile_op(28);
+        profile_op(27);
         linear_dx(b_dnorm1, b_dqkv, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3);
-        profile_op(29);
+        profile_op(28);
         layernorm_bwd_add(AT(grad_b_norm1_w, l), AT(grad_b_norm1_b, l), dx, b_dnorm1, AT(x, l),
                           AT(b_norm1_w, l), AT(b_norm1_mean, l), AT(b_norm1_rstd, l), b_dmid,
                           B * T, C, OVERWRITE, ws_micro_3);
     }
     /* embedding, backward */
-    profile_op(30);
+    profile_op(29);
     embed_bwd(grad_wte, dx, tokens, NO_PAD, B * T, C, V, ACCUMULATE);
-    profile_op(31);
+    profile_op(30);
     pos_bwd(grad_wpe, dx, B * T, T, C, P, OVERWRITE);
 }
 
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    profile_op(32);         // recipe.lua:2
+    profile_op(31);         // recipe.lua:2
     grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_b), ws_reduce_0);
 }
 
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    profile_op(33);         // recipe.lua:2
+    profile_op(32);         // recipe.lua:2
     adamw(wte, m_wte, v_wte, grad_wte, adamw_args, total_norm, SPAN(wte, b_down_w), WITH_DECAY);
-    profile_op(34);
+    profile_op(33);
     adamw(b_norm1_w, m_b_norm1_w, v_b_norm1_w, grad_b_norm1_w, adamw_args, total_norm,
           SPAN(b_norm1_w, norm_f_b), NO_DECAY);
 }
@@ -224,41 +224,41 @@ static void run_update(void)
 static void run_eval(void)
 {
     /* embedding */
-    profile_op(35);         // recipe.lua:4
+    profile_op(34);         // recipe.lua:4
     embed_fwd(e_x, tokens, wte, wpe, NULL, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        profile_op(36);
+        profile_op(35);
         layernorm_fwd(e_norm1, e_norm1_mean, e_norm1_rstd, e_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
                       B * T, C, NORM_EPS);
-        profile_op(37);
+        profile_op(36);
         linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1);
-        profile_op(38);
+        profile_op(37);
         attention_fwd(e_att, e_att_lse, e_qkv, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
                       K, D, ATTENTION_SCALE, NULL);
-        profile_op(39);
+        profile_op(38);
         linear_bias_fwd(e_o, e_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o, ws_eval_1);
         /* feed-forward */
-        profile_op(40);
+        profile_op(39);
         add_layernorm_fwd(e_mid, e_norm2, e_norm2_mean, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l),
                           AT(b_norm2_b, l), B * T, C, NORM_EPS);
-        profile_op(41);
+        profile_op(40);
         linear_bias_fwd(e_up, e_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up, ws_eval_1);
-        profile_op(42);
+        profile_op(41);
         gelu_fwd(e_act, e_up, B * T * F);
-        profile_op(43);
+        profile_op(42);
         linear_bias_fwd(e_down, e_act, AT(b_down_w, l), AT(b_down_b, l), &mm_down, ws_eval_1);
-        profile_op(44);
+        profile_op(43);
         add_fwd(e_x, e_mid, e_down, B * T * C);
     }
     /* head */
-    profile_op(45);
+    profile_op(44);
     layernorm_fwd(e_norm_f, e_norm_f_mean, e_norm_f_rstd, e_x, norm_f_w, norm_f_b, B * T, C,
                   NORM_EPS);
-    profile_op(46);         // recipe.lua:2
+    profile_op(45);         // recipe.lua:2
     ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS, &mm_head_logits,
            ws_eval_2);
-    profile_op(47);
+    profile_op(46);
     loss_sum(loss, e_losses, B * T);
 }
 
@@ -266,40 +266,40 @@ static void run_eval(void)
 static void run_decode(void)
 {
     /* embedding */
-    profile_op(48);         // recipe.lua:4
+    profile_op(47);         // recipe.lua:4
     embed_fwd(d_x, token, wte, wpe, position, DECODE_B * DECODE_T, DECODE_T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        profile_op(49);
+        profile_op(48);
         layernorm_fwd(d_norm1, d_norm1_mean, d_norm1_rstd, d_x, AT(b_norm1_w, l), AT(b_norm1_b, l),
                       DECODE_B * DECODE_T, C, NORM_EPS);
-        profile_op(50);
+        profile_op(49);
         linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
                         ws_decode_1);
-        profile_op(51);
+        profile_op(50);
         attention_decode(d_att, AT(keys, l), AT(values, l), d_qkv, position, DECODE_B, T, H, K, D,
                          ATTENTION_SCALE, ws_decode_1);
-        profile_op(52);
+        profile_op(51);
         linear_bias_fwd(d_o, d_att, AT(b_o_w, l), AT(b_o_b, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
-        profile_op(53);
+        profile_op(52);
         add_layernorm_fwd(d_mid, d_norm2, d_norm2_mean, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
                           AT(b_norm2_b, l), DECODE_B * DECODE_T, C, NORM_EPS);
-        profile_op(54);
+        profile_op(53);
         linear_bias_fwd(d_up, d_norm2, AT(b_up_w, l), AT(b_up_b, l), &mm_up_decode, ws_decode_1);
-        profile_op(55);
+        profile_op(54);
         gelu_fwd(d_act, d_up, DECODE_B * DECODE_T * F);
-        profile_op(56);
+        profile_op(55);
         linear_bias_fwd(d_down, d_act, AT(b_down_w, l), AT(b_down_b, l), &mm_down_decode,
                         ws_decode_1);
-        profile_op(57);
+        profile_op(56);
         add_fwd(d_x, d_mid, d_down, DECODE_B * DECODE_T * C);
     }
     /* head */
-    profile_op(58);
+    profile_op(57);
     layernorm_fwd(d_norm_f, d_norm_f_mean, d_norm_f_rstd, d_x, norm_f_w, norm_f_b,
                   DECODE_B * DECODE_T, C, NORM_EPS);
-    profile_op(59);
+    profile_op(58);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2);
 }
 
