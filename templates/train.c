@@ -100,6 +100,7 @@ typedef struct {
     int (*own)(const Flags *f, const WeightFolders folder);
     int (*any)(Run *r);
     bool without;                /* own: needs no weights */
+    bool weights;                /* any: loads finished weights */
 } Use;
 
 static Use find_use(const Flags *f)
@@ -110,19 +111,16 @@ static Use find_use(const Flags *f)
 //@ unless hook_without
     const ObjectiveUse *const own[] = {objective_hooks.use};
 //@ end
-    Use use = {NULL, NULL, false};
+    Use use = {NULL};
     int flag = -1;
     for (int without = 0; without < (int)(sizeof own / sizeof *own); without++)
         for (const ObjectiveUse *u = own[without]; u && u->run; u++)
             if (chosen(f, u->flag, &flag))
-                use = (Use){u->run, NULL, without};
+                use = (Use){.own = u->run, .without = without};
     for (const Command *c = own_commands; c->run; c++)
         if (chosen(f, c->flag, &flag))
-            use.any = c->run;
-    if (f->force && (use.own || (use.any && use.any != dry_run)))
-        die(EXIT_CONFIG, "--force only applies to training, which it starts over");
-    if (f->profile && (use.own || use.any))
-        die(EXIT_CONFIG, "--profile only applies to training, whose steps it times");
+            use.any = c->run, use.weights = c->weights;
+    flags_check_readers(f, flag, (use.own && !use.without) || use.weights);
     return use;
 }
 

@@ -26,7 +26,7 @@ const FieldRow field_row[NFIELDS] = {
 #include "gen/config/fields.def"
 };
 
-#define FLAG(name, type, def, lo, hi, value, recipe, doc) \
+#define FLAG(name, type, def, lo, hi, value, recipe, readers, doc) \
     {#name, FT_##type, (double)(lo), (double)(hi), value, (recipe) & 3, doc},
 const RunFlag run_flag[] = {
 #include "runtime/run/flags.def"

@@ -283,7 +283,7 @@ Disk disk_of(const Graph *g, Config *c)
 const char *run_value(const Graph *g, const char *name)
 {
     static const char *const row[][2] = {
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) {#name, #value},
+#define FLAG(name, type, value, lo, hi, metavar, recipe, readers, doc) {#name, #value},
 #include "runtime/run/flags.def"
     };
     const GraphSetting *flags = &g->setting[SETTING_flags];

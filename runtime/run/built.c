@@ -152,7 +152,7 @@ static void claim(Claims *c, Claim one)
 static bool is_flag(const char *ours)
 {
     static const char *const flags[] = {
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) #name,
+#define FLAG(name, type, value, lo, hi, metavar, recipe, readers, doc) #name,
 #include "runtime/run/flags.def"
     };
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)

@@ -245,9 +245,6 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
 {
     const bool file = *f->generate_file;
     const char *flag = file ? "--generate-file" : "--generate";
-    if (f->given[FLAG_steps])
-        die(EXIT_CONFIG, "--steps %" PRId64 " sets training steps: %s takes --gen-steps %" PRId64,
-            f->steps, flag, f->steps);
     Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
     Asked a = {.d = d, .g = diffusion_settings(d, f, t, mask, flag), .t = t, .windows = windows};
     int64_t n;

@@ -20,10 +20,10 @@
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 const FlagRow flags_row[FLAG_COUNT] = {
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc)                                  \
+#define FLAG(name, type, value, lo, hi, metavar, recipe, readers, doc)                         \
     { #name, TYPE_##type, offsetof(Flags, name), (double)(lo), (double)(hi),                   \
       IS_COUNT(type) ? (int64_t)(lo) : 0, IS_COUNT(type) ? (int64_t)(hi) : 0,                  \
-      metavar, (recipe) & 3, ((recipe) & 4) != 0, doc, #value },
+      metavar, (recipe) & 3, ((recipe) & 4) != 0, readers, doc, #value },
 #include "runtime/run/flags.def"
 };
 

@@ -19,15 +19,16 @@ typedef double FlagFLOAT;
 typedef const char *FlagSTRING;
 
 enum {
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) FLAG_##name,
+#define FLAG(name, type, value, lo, hi, metavar, recipe, readers, doc) FLAG_##name,
 #include "runtime/run/flags.def"
     FLAG_COUNT
 };
 
 typedef struct {
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) Flag##type name;
+#define FLAG(name, type, value, lo, hi, metavar, recipe, readers, doc) Flag##type name;
 #include "runtime/run/flags.def"
     bool given[FLAG_COUNT];      /* set on the command line; index FLAG_<name> */
+    char by[FLAG_COUNT][64];     /* the name that it was given as */
     const char **many[FLAG_COUNT];   /* values of a repeatable (MANY) flag, ends with NULL */
     char *renamed;               /* message on flags given by names of earlier releases, or NULL */
 } Flags;
@@ -43,6 +44,9 @@ typedef struct {
  * `out` becomes run/ next to the program. made: the build that flags for recipe fields are compared
  * with. */
 void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv);
+/* Ends the program with EXIT_CONFIG if a flag was given that this command does not read. command: its
+ * flag; -1: training. weights: it loads finished weights. */
+void flags_check_readers(const Flags *f, int command, bool weights);
 /* Selects the flags of this objective: those of other objectives do not exist. Call before
  * flags_parse(); until then all flags exist. */
 void flags_of(const char *objective);

@@ -17,6 +17,11 @@ static const struct { int flag, owners; const char *others; } together[] = {
 #include "runtime/run/flags.def"
 };
 
+static const int either[][2] = {
+#define EITHER(flag, other) { FLAG_##flag, FLAG_##other },
+#include "runtime/run/flags.def"
+};
+
 static const char *const empty[FLAG_COUNT] = {
 #define EMPTY(flag, word) [FLAG_##flag] = word,
 #include "runtime/run/flags.def"
@@ -108,13 +113,12 @@ static bool holds(const Alias *row, const char *name, const char *word)
     return true;
 }
 
-/* The command line being read. by: the name that each flag was given as. */
+/* The command line being read. */
 typedef struct {
     Flags *f;
     const Made *made;
     int argc, i;
     char **argv;
-    char by[FLAG_COUNT][64];
     Claims claims;               /* about fields, which are fixed in the build */
     struct {
         int flag, other;         /* flag takes its value from other; other -1: from its own --flag
@@ -154,13 +158,13 @@ static void set(Line *l, int k, const char *name, const char *value)
         die(EXIT_CONFIG, "--%s: is empty, needs %s; is a shell variable unset?", name,
             flags_row[k].metavar);
     char *now = flags_text(l->f, k);
-    if (before && !names_same(l->by[k], name) && strcmp(before, now))
-        die(EXIT_CONFIG, "--%s %s and --%s %s are the same flag: give one of them", l->by[k],
+    if (before && !names_same(l->f->by[k], name) && strcmp(before, now))
+        die(EXIT_CONFIG, "--%s %s and --%s %s are the same flag: give one of them", l->f->by[k],
             before, name, now);
     if (before && is_list(k) && strcmp(before, now))
         die(EXIT_CONFIG, "--%s is given twice, %s and %s: give one list, --%s %s,%s", name, before,
             now, name, before, now);
-    snprintf(l->by[k], sizeof l->by[k], "%s", name);
+    snprintf(l->f->by[k], sizeof l->f->by[k], "%s", name);
     l->f->given[k] = true;
     if (repeats[k])
         add_text(l->f, k);
@@ -250,6 +254,7 @@ static void check_left(Line *l)
         if (*at <= 0 && !f->given[k] && other >= 0 && f->given[other]) {
             *at = *(int64_t *)((char *)f + flags_row[other].offset);
             f->given[k] = true;
+            memcpy(f->by[k], f->by[other], sizeof f->by[k]);
         }
         if (*at <= 0)
             die(EXIT_CONFIG, "%s: give the number as %s N", l->left[i].typed, flags_spelt(k));
@@ -426,9 +431,13 @@ static void check_together(const Flags *f, int i, const char *others)
         die(EXIT_CONFIG, "%s: has no effect without %s", flags_spelt(i), lacks);
 }
 
-/* Checks all rows WITH. */
+/* Checks all rows EITHER and WITH. */
 static void check_effects(const Flags *f)
 {
+    for (size_t i = 0; i < sizeof either / sizeof *either; i++)
+        if (flags_on(f, either[i][0]) && flags_on(f, either[i][1]))
+            die(EXIT_CONFIG, "%s and %s contradict each other: give one of them",
+                flags_spelt(either[i][0]), flags_spelt(either[i][1]));
     for (size_t r = 0; r < sizeof together / sizeof *together; r++) {
         const int owners = together[r].owners;
         const bool ours = owners == OWNERS_all ||
@@ -438,11 +447,39 @@ static void check_effects(const Flags *f)
     }
 }
 
+/* True if the command of a flag, or -1: training, is among the readers of a row. */
+static bool reads(const char *readers, int command, bool weights)
+{
+    static const int previews[] = {FLAG_dry_run, FLAG_bench_steps, FLAG_show};
+    bool run = command < 0;
+    for (size_t i = 0; i < sizeof previews / sizeof *previews; i++)
+        run = run || command == previews[i];
+    return names_listed(readers, "any") || (run && names_listed(readers, "run")) ||
+           (weights && names_listed(readers, "weights")) ||
+           names_listed(readers, command < 0 ? "train" : flags_row[command].name);
+}
+
+void flags_check_readers(const Flags *f, int command, bool weights)
+{
+    world.reads_flags = true;
+    for (int k = 0; k < FLAG_COUNT; k++) {
+        const char *readers = flags_row[k].readers;
+        if (!f->given[k] || reads(readers, command, weights))
+            continue;
+        if (command < 0)
+            check_together(f, k, readers);
+        die(EXIT_CONFIG, "--%s has no effect with %s%s: leave it out", f->by[k],
+            flags_spelt(command),
+            reads(readers, -1, false) && !strchr(readers, '|') ? ", which does not train" : "");
+    }
+    world.reads_flags = false;
+}
+
 void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv)
 {
     world.reads_flags = true;
     *f = (Flags){
-#define FLAG(name, type, value, lo, hi, metavar, recipe, doc) .name = value,
+#define FLAG(name, type, value, lo, hi, metavar, recipe, readers, doc) .name = value,
 #include "runtime/run/flags.def"
     };
     for (; defaults && defaults->name; defaults++) {
@@ -471,9 +508,11 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
     check_effects(f);
     if (!*f->out)
         f->out = beside_program("run");
-    if (f->given[FLAG_epochs] && !f->given[FLAG_steps])
+    if (f->given[FLAG_epochs] && !f->given[FLAG_steps]) {
         f->steps = 0, f->given[FLAG_steps] = true;   /* overrides a default and a resumed run's
                                                         steps */
+        memcpy(f->by[FLAG_steps], f->by[FLAG_epochs], sizeof f->by[FLAG_steps]);
+    }
 #define AS(flag, other, owner)                                                                 \
     if (!f->given[FLAG_##flag] && !flags_on(f, FLAG_##flag) && flags_objective &&              \
         !strcmp(#owner, flags_objective))                                                      \

@@ -15,7 +15,7 @@ typedef struct {
     const char *metavar;
     int recipe;                  /* 0 to 2, as in flags.def */
     bool differs;                /* ranks may have different values */
-    const char *doc, *value;     /* value: the default as written in the table */
+    const char *readers, *doc, *value;   /* value: the default as written in the table */
 } FlagRow;
 
 extern const FlagRow flags_row[FLAG_COUNT];

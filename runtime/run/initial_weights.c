@@ -33,6 +33,23 @@ static void check_extras(const Checkpoints *c)
             error);
 }
 
+/* Notes a folder that was given, but not read: a resumed run has the weights of its checkpoint. Both
+ * paths may name the same folder. */
+static void note_unread(const Checkpoints *c, int flag, const char *folder, const char *key)
+{
+    const cJSON *start = json_get(c->state, "start");
+    const char *before = cJSON_GetStringValue(json_get(start, key));
+    folder = initial_folder(folder);
+    if (!start || !c->flags->given[flag] || (!folder && !before))
+        return;
+    char *a = folder ? realpath(folder, NULL) : NULL, *b = before ? realpath(before, NULL) : NULL;
+    if (!folder || !before || (strcmp(folder, before) && (!a || !b || strcmp(a, b))))
+        note("%s %s is not read: %s has the weights, and this run began with %s; another --out "
+             "begins a new run", flags_spelt(flag), folder ? folder : "none", c->found,
+             before ? before : "none");
+    free(a), free(b);
+}
+
 void initial_choose(Checkpoints *c, const Model *m)
 {
     const Flags *f = c->flags;
@@ -41,7 +58,7 @@ void initial_choose(Checkpoints *c, const Model *m)
     if (adapts && !*f->init_from && !recorded)
         die(EXIT_CONFIG, "adapters need a base model: --init-from FOLDER, or --init-from none for "
                          "random weights");
-    if (!adapts && initial_folder(f->adapter) && !c->found)
+    if (!adapts && initial_folder(f->adapter))
         die(EXIT_CONFIG, "--adapter: this program has no LoRA; build it with lora.rank=N");
     c->base = initial_folder(adapts && !*f->init_from ? recorded : f->init_from);
     c->source = !adapts && c->found ? c->found : c->base;
@@ -49,6 +66,10 @@ void initial_choose(Checkpoints *c, const Model *m)
         check_there("--init-from", c->base);
     if (!c->found)
         check_there("--adapter", initial_folder(f->adapter));
+    if (c->found && !c->read_only && !adapts)
+        note_unread(c, FLAG_init_from, f->init_from, "model");
+    if (c->found && !c->read_only && adapts)
+        note_unread(c, FLAG_adapter, f->adapter, "adapter");
     if (!c->read_only)
         check_extras(c);
 }

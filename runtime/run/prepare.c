@@ -12,12 +12,6 @@
 
 static void check_prepare(const Flags *f)
 {
-    static const int others[] = {FLAG_data, FLAG_eval_data, FLAG_max_samples};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (f->given[others[i]])
-            die(EXIT_CONFIG,
-                "%s: --prepare uses all of its own texts: leave it out",
-                flags_spelt(others[i]));
     if (strcmp(f->data_format, "auto") && strcmp(f->data_format, "windows"))
         die(EXIT_CONFIG, "--data-format %s: --prepare writes windows", f->data_format);
     if (f->given[FLAG_eval_share] && !(f->eval_share > 0))

@@ -251,6 +251,7 @@ int plot(Run *r)
 }
 
 const Command own_commands[] = {
-    {FLAG_export, export_weights}, {FLAG_merge_lora, export_weights}, {FLAG_eval_only, eval_only},
-    {FLAG_bench_steps, bench},     {FLAG_dry_run, dry_run},        {FLAG_show, show},
-    {FLAG_plot, plot},             {0, NULL}};
+    {FLAG_export, export_weights, true}, {FLAG_merge_lora, export_weights, true},
+    {FLAG_eval_only, eval_only, true},   {FLAG_bench_steps, bench, false},
+    {FLAG_dry_run, dry_run, false},      {FLAG_show, show, false},
+    {FLAG_plot, plot, false},            {0, NULL, false}};

@@ -7,6 +7,7 @@
 typedef struct {
     int flag;                    /* FLAG_..., which asks for the command */
     int (*run)(Run *r);          /* returns the exit status */
+    bool weights;                /* loads finished weights */
 } Command;
 
 extern const Command own_commands[];         /* ends with run NULL */

@@ -131,11 +131,10 @@ void save(Run *r, int64_t step, bool must)
     param_groups_save(state);
     cJSON_AddNumberToObject(state, "total", (double)r->total);
 //@ if hook_wants_start
-    if (r->began) {
+    if (r->began)
         cJSON_AddStringToObject(state, "began", r->began);
-        initial_save_start(c, state);
-    }
 //@ end
+    initial_save_start(c, state);
     const Save s = {.step = step, .before = r->best.saved,
 //@ if hook_name
                     .rows = r->epochs.n, .best = r->best.best.step == step,

@@ -791,6 +791,34 @@ for flag in "--temperature 0.5" "--top-k 5" --greedy "--max-new-tokens 9"; do
     refuses "${flag% *} without a text to go on from" 80 \
         "${flag% *}: has no effect without --sample or --prompts or --chat$" gpt2_tiny $ours $flag
 done
+
+# Each flag of training, as --help lists them, next to each command that does not train: refused, with both names.
+trained=$("$work/qwen2_lora/train" --help | awk '/^[a-z]/ { heading = $0 }
+    heading ~ /^(steps and learning rate|optimiser)$/ && /^  --/ { print $1, $2 }')
+verdict "flags of training" "$([ "$(wc -l <<<"$trained")" = 14 ] || echo "$trained")"
+while read -r flag value; do
+    case $value in X | N) value=1 ;; *) value=${value%%|*} ;; esac
+    for use in "--sample a" "--prompts x" --chat --eval-only "--export x" --merge-lora --plot; do
+        said=$("$work/qwen2_lora/train" --out "$scratch/out" $use $flag=$value 2>&1)
+        [ $? = 80 ] && grep -qe "$flag has no effect with ${use%% *}, which does not train: leave it out$" <<<"$said" ||
+            echo "$use $flag: $said"
+    done
+done <<<"$trained" >"$scratch/said"
+verdict "flags of training with other commands" "$(head -n 3 "$scratch/said")"
+# the name that was typed; what no command reads, and what some read, is not refused
+while IFS='|' read -r name text flags; do
+    refuses "$name" 80 "$text" gpt2_tiny $flags
+done <<END
+a flag by the name of another trainer|--learning_rate has no effect with --sample, which does not|--sample a --learning_rate 3
+steps by their epochs|--epochs has no effect with --export, which does not|--export $scratch/exported --epochs 3
+data of a command that reads none|--eval-data has no effect with --sample: leave it out$|--sample a --eval-data x
+a flag of another command|--top-k has no effect with --eval-only: leave it out$|--eval-only --eval-data x --top-k 3
+over, without training|--force has no effect with --bench-steps: leave it out$|--bench-steps 3 --force
+END
+for use in "--dry-run --lr 3 --save-every 9" "--show 1 --lr 3" "--bench-steps 1 --lr 3"; do
+    "$work/gpt2_tiny/train" --out "$scratch/out" $ours $use >"$scratch/said" 2>&1
+    verdict "flags of the run that $use previews" "$([ $? = 0 ] || tail -n 2 "$scratch/said")"
+done
 refuses "a choice that is none" 80 "--loss-on: must be one of auto|.* got \"turn\"" gpt2_tiny $ours --loss-on turn
 verdict "a choice that is none: what to do" "$(grep -q '^next: fix that and run the command again' "$scratch/said" ||
     tail -n 1 "$scratch/said")"

@@ -209,7 +209,7 @@ steps that blocks do not share|cannot be divided equally among 2 blocks of 8 tok
 no room|the text has 2 tokens and --gen-length is 32; this program has room for 32|--gen-length 32:w5
 no gaps|the text has no mask token|--gen-length 0:w5
 gaps and a length|fill them with --gen-length 0|--gen-length 8:w5 [MASK]
-steps of training|--steps 5 sets training steps: --generate takes --gen-steps 5|--steps 5:w5
+steps of training|--steps has no effect with --generate, which does not train: leave it out|--steps 5:w5
 END
 
 # Raw text by its characters; then the answers to questions, by the tokenizer that lies next to the weights.
@@ -351,7 +351,7 @@ while IFS='|' read -r name code text program flags; do
     # shellcheck disable=SC2086
     refused $program "arrays: $name" $code "$text" --prepare "$scratch/text.txt" $flags
 done <<END
-another text|80|--data: --prepare uses all of its own texts|mdm_masked.bf16|--data $scratch/text.txt
+another text|80|--data has no effect with --prepare: leave it out|mdm_masked.bf16|--data $scratch/text.txt
 another format|80|--prepare writes windows|mdm_masked.bf16|--data-format answers
 none to validate on|80|--eval-share 0: |mdm_masked.bf16|--eval-share 0
 no tokenizer|80|--prepare: .* needs a tokenizer|mdm_masked.bf16|
