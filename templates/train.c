@@ -186,8 +186,7 @@ int main(int argc, char **argv)
         stop_listen();
     comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);
     failure_of(argc, argv, f->out, NULL);
-    if (f->renamed)
-        note("%s", f->renamed);
+    flags_note(f);
     comm_check_local_rank(f->local_rank);
     ranks_check_flags(f);
     LibraryVersion library[LIBRARY_VERSIONS];

@@ -211,9 +211,10 @@ static void flags_page(Str *s)
           "Generated from `runtime/run/flags.def` and `runtime/objectives`. `out/NAME/run.sh "
           "--help` shows the flags of one program with the defaults of its recipe. If the fourth "
           "column is yes, a recipe may set the default: `run = { lr = 1e-4 }`, or `run.lr=1e-4` "
-          "after the recipe. A flag with objectives exists only in their programs. Of a "
-          "flag given twice the last value holds, as in the trainers that it comes from; two "
-          "different lists are an error. `run.sh` has further flags for several machines: "
+          "after the recipe. A flag with objectives exists only in their programs. Of a flag given "
+          "twice the last value holds, with a note, as in the trainers that it comes from; two "
+          "different lists are an error, as is a flag that the command does not read. `run.sh` has "
+          "further flags for several machines: "
           "[README](../../README.md#several-ranks-and-machines).");
     int flag = 0;
 #define SECTION(title) flag_section(s, title);

@@ -109,9 +109,10 @@ static char *number_text(double x)
 static char *strict_float(const FlagRow *r, const char *text, double *out)
 {
     char *end;
+    errno = 0;
     double v = strtod(text, &end);
     size_t plain = strspn(text, "+-.0123456789eE");      /* no hexadecimal, no inf, no nan */
-    if (!*text || text[plain] || *end || !isfinite(v) || v < r->lo || v > r->hi) {
+    if (!*text || text[plain] || *end || errno || !isfinite(v) || v < r->lo || v > r->hi) {
         char *lo = number_text(r->lo), *hi = number_text(r->hi);
         char *error = format("must be a number from %s to %s, got \"%.60s\"", lo, hi, text);
         free(lo);

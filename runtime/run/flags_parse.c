@@ -113,6 +113,14 @@ static bool holds(const Alias *row, const char *name, const char *word)
     return true;
 }
 
+/* Appends to a note on the command line; `first` begins it. */
+static void remark(char **text, const char *first, char *more)
+{
+    char *longer = format("%s%s%s", *text ? *text : first, *text ? ", " : "", more);
+    free(*text), free(more);
+    *text = longer;
+}
+
 /* The command line being read. */
 typedef struct {
     Flags *f;
@@ -164,6 +172,9 @@ static void set(Line *l, int k, const char *name, const char *value)
     if (before && is_list(k) && strcmp(before, now))
         die(EXIT_CONFIG, "--%s is given twice, %s and %s: give one list, --%s %s,%s", name, before,
             now, name, before, now);
+    if (before && !repeats[k] && strcmp(before, now))
+        remark(&l->f->remark[1], "given twice, the last one holds: ",
+               format("--%s %s and %s", name, before, now));
     snprintf(l->f->by[k], sizeof l->f->by[k], "%s", name);
     l->f->given[k] = true;
     if (repeats[k])
@@ -376,7 +387,7 @@ static bool gives(const char *word, const char *name)
     return names_same(given, name);
 }
 
-/* Sets f->renamed, for flags given by names of earlier releases; both names together are an
+/* Sets f->remark[0], for flags given by names of earlier releases; both names together are an
  * error. */
 static void note_renamed(Flags *f, int argc, char *const *argv)
 {
@@ -390,10 +401,7 @@ static void note_renamed(Flags *f, int argc, char *const *argv)
                 r->before);
         if (!before)
             continue;
-        char *longer = format("%s%s--%s is now --%s", f->renamed ? f->renamed : "renamed: ",
-                              f->renamed ? ", " : "", r->before, r->now);
-        free(f->renamed);
-        f->renamed = longer;
+        remark(&f->remark[0], "renamed: ", format("--%s is now --%s", r->before, r->now));
     }
 }
 
@@ -445,6 +453,13 @@ static void check_effects(const Flags *f)
         if (ours && f->given[together[r].flag])
             check_together(f, together[r].flag, together[r].others);
     }
+}
+
+void flags_note(const Flags *f)
+{
+    for (size_t i = 0; i < sizeof f->remark / sizeof *f->remark; i++)
+        if (f->remark[i])
+            note("%s", f->remark[i]);
 }
 
 /* True if the command of a flag, or -1: training, is among the readers of a row. */
@@ -508,6 +523,9 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
     check_effects(f);
     if (!*f->out)
         f->out = beside_program("run");
+    if (f->given[FLAG_epochs] && f->given[FLAG_steps] && f->steps)
+        f->remark[2] = format("--%s has no effect: --%s %lld decides", f->by[FLAG_epochs],
+                              f->by[FLAG_steps], (long long)f->steps);
     if (f->given[FLAG_epochs] && !f->given[FLAG_steps]) {
         f->steps = 0, f->given[FLAG_steps] = true;   /* overrides a default and a resumed run's
                                                         steps */

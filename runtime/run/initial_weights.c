@@ -1,4 +1,5 @@
 /* initial_weights.c -- choice, loading and export of weights. */
+#define _GNU_SOURCE
 #include "runtime/run/initial_weights.h"
 
 #include <inttypes.h>

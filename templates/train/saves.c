@@ -14,9 +14,7 @@
 #include "runtime/run/checkpoint_async.h"
 //@ end
 #include "runtime/run/hints.h"        // hints after a failure
-//@ if hook_wants_start
 #include "runtime/run/initial_weights.h"
-//@ end
 //@ if uses_tokens
 #include "runtime/run/records.h"      // --data, --eval-data
 //@ end

@@ -330,9 +330,20 @@ static void keep_tokenizer(Run *r)
 }
 
 //@ end
+/* The name of the run in TensorBoard. */
+static const char *run_name(const Flags *f)
+{
+    const char *name = f->run_name;
+    if (strchr(name, '/') || *name == '.')
+        die(EXIT_CONFIG, "--run-name %s: names a folder in OUT/runs, so it must not contain / "
+            "or begin with .", name);
+    return *name ? name : objective_hooks.runs ? objective_hooks.runs : model.name;
+}
+
 void prepare(Run *r)
 {
     Checkpoints *c = &r->checkpoints;
+    run_name(&r->flags);
     if (checkpoint_find(c, &model))
         r->changes = checkpoint_flags(c, &r->flags);
     initial_choose(c, &model);
@@ -369,16 +380,6 @@ void prepare(Run *r)
 //@ if hook_banner
     objective_hooks.banner(&r->flags, &r->train, r->evaluates ? &r->eval : NULL);
 //@ end
-}
-
-/* The name of the run in TensorBoard. */
-static const char *run_name(const Flags *f)
-{
-    const char *name = f->run_name;
-    if (strchr(name, '/') || *name == '.')
-        die(EXIT_CONFIG, "--run-name %s: names a folder in OUT/runs, so it must not contain / "
-            "or begin with .", name);
-    return *name ? name : objective_hooks.runs ? objective_hooks.runs : model.name;
 }
 
 /* True if the checkpoint to resume from is one of OUT. */

@@ -320,8 +320,8 @@ static void renames(void)
         int code;
         if (strchr(r->now, '.')) {
             flags_parse(&f, &made, NULL, 3, (char *[]){ "train", before, "a" });
-            must(f.renamed && strcmp(f.renamed, format("renamed: --%s is now --%s", r->before, r->now)) == 0,
-                 format("renamed %s: taken", r->before), "%s", f.renamed ? f.renamed : "no line");
+            must(f.remark[0] && strcmp(f.remark[0], format("renamed: --%s is now --%s", r->before, r->now)) == 0,
+                 format("renamed %s: taken", r->before), "%s", f.remark[0] ? f.remark[0] : "no line");
         } else {                                /* a flag, which this program may not have */
             code = refused(text, (char *[]){ before, "a" }, 2);
             must(strstr(text, r->now) && !strstr(text, r->before), format("renamed %s: taken", r->before),

@@ -428,7 +428,6 @@ int main(int argc, char **argv)
         puts(f->out);
         return output_done(EXIT_OK);
     }
-    if (f->renamed)
-        note("%s", f->renamed);
+    flags_note(f);
     return run_all(&run);
 }
