@@ -246,6 +246,7 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     const char *completion = answer.text;
     size_t np = strlen(prompt), nc = strlen(completion), nsuffix, head, begin = e->n;
     row->bytes += (int64_t)(np + nc);
+    row->empty |= !nc;
     row->blank |= np && nc && (prompt[np - 1] == ' ' || prompt[np - 1] == '\t');
     if (rules->loss == LOSS_ASSISTANT || rules->loss == LOSS_TURNS)
         return row->stops = true,

@@ -355,6 +355,7 @@ struct RowOut {
     const cJSON *tools;          /* borrowed while the row is encoded; NULL: none */
     bool not_prefix;             /* the whole does not begin with the prompt's tokens */
     bool blank;                  /* the prompt is a string ending in a space or tab */
+    bool empty;                  /* an answer is empty: only its end is learned */
     bool turns;                  /* its system or history became turns of a conversation */
     unsigned also;               /* bit i: format i fits too, and this one ignores its keys */
     /* bit i: the row had key i of Rules.ignore (ignored), and its format would otherwise have read
@@ -578,8 +579,9 @@ struct Pack {
     int64_t nform[NFORMATS];     /* rows by format */
     int64_t nalso[NFORMATS];     /* rows that also fit format i; the first was read as taken[i] */
     Form taken[NFORMATS];
-    int64_t nturns, nblank;
+    int64_t nturns, nblank, nempty;
     Location first_blank, first_merge;   /* of nblank; of not_prefix, which excludes nblank */
+    Location first_empty;        /* of nempty */
     KeyList keys;
     uint64_t ignored, unread;    /* as in RowOut, of all rows */
     BadRow *bad;                 /* (nbad) malformed rows left out */

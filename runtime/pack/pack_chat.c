@@ -9,6 +9,7 @@
 
 #include "runtime/base.h"
 #include "runtime/files/json.h"
+#include "runtime/files/names.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -411,11 +412,28 @@ static void talk_free(Talk *t)
     free(t->text);
 }
 
+/* True if the last message of a list is an answer without a text, a call or a thought. */
+static bool ends_empty(const cJSON *messages)
+{
+    const cJSON *last = messages && messages->child ? messages->child->prev : NULL;
+    bool answers = false;
+    for (const cJSON *v = last ? last->child : NULL; v; v = v->next) {
+        const bool role = !strcmp(v->string, "role") || !strcmp(v->string, "from");
+        const char *text = cJSON_GetStringValue(v);
+        if (role)
+            answers = text && names_listed("assistant|gpt|model", text);
+        else if (has_content(v))
+            return false;
+    }
+    return answers;
+}
+
 char *chat_encode(const Rules *rules, const Tokenizer *tok, const cJSON *messages,
                   const cJSON *answer, int given, Encoded *e, RowOut *row)
 {
     Talk t = {0};
     const bool needed = render_needed(messages, answer, row);
+    row->empty |= ends_empty(answer ? answer : messages);
     if (rules->render && (needed || !rules->chat))
         return render_encode(rules, tok, messages, answer, given, e, row);
     row->stops = !rules->chat;

@@ -184,6 +184,17 @@ static void warn_borders(const Work *w)
     free(blank), free(merge);
 }
 
+/* Warns of answers of which only the end is learned, as TRL and axolotl do. */
+static void warn_empty(const Work *w)
+{
+    const Pack *p = &w->pack;
+    char *empty = border_text(p->nempty, "answer is empty", "answers are empty", p->first_empty);
+    if (p->nempty)
+        fprintf(stderr, "%s: warning: %s: the model learns to end the text there; remove the rows "
+                "if that is not meant\n", w->o->who, empty);
+    free(empty);
+}
+
 void report_skipped(const Work *w, FILE *to)
 {
     const Pack *p = &w->pack;
@@ -248,6 +259,7 @@ static void report_made(const Work *w, FILE *to)
                 "format\n", (long long)p->nturns, p->nturns == 1 ? " has" : "s have",
                 p->nturns == 1 ? "a conversation" : "conversations");
     warn_borders(w);
+    warn_empty(w);
 }
 
 void report_all(const Work *w, FILE *to)

@@ -218,6 +218,7 @@ void pack_count(Pack *p, const RowOut *row, const char *file)
     p->nform[row->form]++;
     count_at(&p->not_prefix, &p->first_merge, row->not_prefix && !row->blank, row, file);
     count_at(&p->nblank, &p->first_blank, row->blank, row, file);
+    count_at(&p->nempty, &p->first_empty, row->empty, row, file);
     p->nturns += row->turns;
     p->ignored |= row->ignored;
     p->unread |= row->unread;

@@ -960,7 +960,22 @@ ends in other tokens than in training; move the blank to the beginning of the an
 END
 )"
 
-# A byte order mark is no part of any text, and UTF-8 goes on after it.
+# Answers of which only the end is learned: one line for all rows. A call is an answer, and an earlier one is no target.
+printf '%s\n' '{"prompt":"q","completion":""}' '{"prompt":"q","completion":"a"}' '{"instruction":"q","output":""}' \
+    "{\"messages\":[$(told user q),$(told assistant "")]}" "{\"messages\":[$(told user q),$(told assistant a)]}" \
+    "{\"messages\":[$(told user q),$(told assistant ""),$(told user q),$(told assistant a)]}" \
+    > $scratch/empty.jsonl
+$pack -o $scratch/1.st $qwen $scratch/empty.jsonl 2> $scratch/log > /dev/null
+verdict "empty answers" "$(diff $scratch/log - << END
+gen pack: warning: 3 answers are empty (first $scratch/empty.jsonl:1): the model learns to end the text there; \
+remove the rows if that is not meant
+END
+)"
+printf '{"prompt":"q","chosen":"a","rejected":""}\n' > $scratch/empty.jsonl
+$pack -o $scratch/1.st $qwen $scratch/empty.jsonl > $scratch/log 2>&1
+verdict "an empty answer of a pair" "$(grep -q "1 answer is empty (first $scratch/empty.jsonl:1)" $scratch/log || cat $scratch/log)"
+
+# A byte order mark is no part of any text, and UTF-8 goes on behind it.
 mark=$(printf '\xef\xbb\xbf')
 for input in talks.jsonl alpaca.json big.txt; do
     { printf %s "$mark"; cat $scratch/$input; } > $scratch/marked.${input##*.}
