@@ -83,8 +83,9 @@ static const struct { const char *family, *key, *value, *on, *from; int first; }
 };
 
 /* Scaling fields of any rope_type. */
+#define ORIGINAL "original_max_position_embeddings"
 static const char *const scaling_fields[] = {
-    "factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings",
+    "factor", "low_freq_factor", "high_freq_factor", ORIGINAL,
 };
 
 bool hf_rope_counts(const char *type, const char *field)
@@ -320,6 +321,21 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
         *error = format("partial_rotary_factor is %s: rotating only part of each head is not "
                         "supported", text);
         free(text);
+        return NULL;
+    }
+    if (!rope_by_layer(config) && (json_get(object, "full_attention") ||
+                                   json_get(object, "sliding_attention"))) {
+        *error = format("rope_parameters has one object a kind of layers: not supported in the "
+                        "family %.40s", family_of(config));
+        return NULL;
+    }
+    const cJSON *pretrained = json_get(object, ORIGINAL), *outer = json_get(config, ORIGINAL);
+    if (outer && !cJSON_IsNull(outer) && name && hf_rope_counts(name, ORIGINAL) &&
+        !cJSON_Compare(outer, pretrained, true)) {
+        char *a = value_text(outer), *b = value_text(pretrained);
+        *error = format(ORIGINAL " is %s, and %s in the object of the rotary embeddings: remove "
+                        "the wrong one", a, b);
+        free(a), free(b);
         return NULL;
     }
     cJSON *one = cJSON_CreateObject();

@@ -431,6 +431,12 @@ edited config-rope-part 83 'partial_rotary_factor is 0.5: rotating .* is not sup
     's/"rope_type": "llama3"/"rope_type": "llama3", "partial_rotary_factor": 0.5/'
 edited config-rope-part-4x 83 'partial_rotary_factor is 0.25' llama \
     's/"rms_norm_eps"/"partial_rotary_factor": 0.25, "rms_norm_eps"/'
+edited config-rope-outer 83 'original_max_position_embeddings is 3, and [0-9]* in the object' llama \
+    's/"rms_norm_eps"/"original_max_position_embeddings": 3, "rms_norm_eps"/'
+edited config-rope-kinds 83 'one object a kind of layers: not supported in the family llama' llama \
+    's/"rope_type": "llama3"/"rope_type": "llama3", "full_attention": {}/'
+edited config-kinds 83 'layer_types is "sliding_attention", this binary' llama \
+    's/"rms_norm_eps"/"layer_types": ["full_attention", "sliding_attention"], "rms_norm_eps"/'
 edited config-rope-whole 0 '^loaded' llama 's/"rms_norm_eps"/"partial_rotary_factor": 1.0, "rms_norm_eps"/'
 edited config-theta-text 83 'rope_theta must be a number' llama 's/"rope_theta": 10000.0/"rope_theta": "1e4"/'
 edited config-rope-type-number 83 'rope_type must be a string' llama 's/"rope_type": "llama3"/"rope_type": 3/'

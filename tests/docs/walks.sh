@@ -59,7 +59,7 @@ program() {                                   # out/NAME run.sh|train WORDS...: 
     shift 2
     ! trains "$@" || words=(--steps "$steps")
     [[ $file != *llada* || ${#words[@]} = 0 ]] || words+=(--eval-sample false)
-    [[ $file != *pref* ]] || words+=(--max-new-tokens 8)
+    [[ $file != *pref* || " $* " =~ \ --(export|merge-lora|eval-only|plot)\  ]] || words+=(--max-new-tokens 8)
     while [ $# -gt 0 ]; do
         case $1 in
         --steps | --epochs) shift ;;

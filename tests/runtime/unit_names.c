@@ -324,7 +324,7 @@ static void renames(void)
                  format("renamed %s: taken", r->before), "%s", f.remark[0] ? f.remark[0] : "no line");
         } else {                                /* a flag, which this program may not have */
             code = refused(text, (char *[]){ before, "a" }, 2);
-            must(strstr(text, r->now) && !strstr(text, r->before), format("renamed %s: taken", r->before),
+            must(!code || (strstr(text, r->now) && !strstr(text, r->before)), format("renamed %s: taken", r->before),
                  "code %d: %s", code, text);
         }
         code = refused(text, (char *[]){ format("%s=a", before), now, "a" }, 3);

@@ -797,7 +797,7 @@ trained=$("$work/qwen2_lora/train" --help | awk '/^[a-z]/ { heading = $0 }
     heading ~ /^(steps and learning rate|optimiser)$/ && /^  --/ { print $1, $2 }')
 verdict "flags of training" "$([ "$(wc -l <<<"$trained")" = 14 ] || echo "$trained")"
 while read -r flag value; do
-    case $value in X | N) value=1 ;; *) value=${value%%|*} ;; esac
+    case $value in X) value=0.5 ;; N) value=1 ;; *) value=${value%%|*} ;; esac
     for use in "--sample a" "--prompts x" --chat --eval-only "--export x" --merge-lora --plot; do
         said=$("$work/qwen2_lora/train" --out "$scratch/out" $use $flag=$value 2>&1)
         [ $? = 80 ] && grep -qe "$flag has no effect with ${use%% *}, which does not train: leave it out$" <<<"$said" ||
@@ -812,7 +812,7 @@ done <<END
 a flag by the name of another trainer|--learning_rate has no effect with --sample, which does not|--sample a --learning_rate 3
 steps by their epochs|--epochs has no effect with --export, which does not|--export $scratch/exported --epochs 3
 data of a command that reads none|--eval-data has no effect with --sample: leave it out$|--sample a --eval-data x
-a flag of another command|--top-k has no effect with --eval-only: leave it out$|--eval-only --eval-data x --top-k 3
+a flag of another command|--export-dtype has no effect with --eval-only: leave it out$|--eval-only --eval-data x --export-dtype bf16
 over, without training|--force has no effect with --bench-steps: leave it out$|--bench-steps 3 --force
 END
 for use in "--dry-run --lr 3 --save-every 9" "--show 1 --lr 3" "--bench-steps 1 --lr 3"; do
