@@ -28,6 +28,11 @@ static const struct { const char *key, *name, *plain; } kind_keys[] = {
 #define PEFT_KIND(key, name, plain) { key, name, plain },
 #include "runtime/model/hf_peft.def"
 };
+static const char *const known_keys[] = {
+#define PEFT_KIND(key, name, plain) key,
+#define PEFT_KEY(key) key,
+#include "runtime/model/hf_peft.def"
+};
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static cJSON *own_config(const Model *m)
@@ -70,6 +75,21 @@ static void check_kind(const cJSON *ours, const cJSON *theirs, const char *folde
             !cJSON_Compare(found, json_get(ours, kind_keys[i].key), true))
             die(EXIT_MISMATCH, "%s/adapter_config.json: %s is %s: %s is not supported; plain LoRA "
                 "and rsLoRA are", folder, kind_keys[i].key, printed(found), kind_keys[i].name);
+    }
+}
+
+/* Ends the program at a key that is not known, unless its value turns nothing on. */
+static void check_known(const cJSON *theirs, const char *folder)
+{
+    const cJSON *value;
+    cJSON_ArrayForEach(value, theirs) {
+        bool known = among(value, "[false,\"\",[],{}]");
+        for (size_t i = 0; i < COUNT(known_keys); i++)
+            known = known || !strcmp(known_keys[i], value->string);
+        if (!known)
+            die(EXIT_MISMATCH, "%s/adapter_config.json: %.60s is %s: not known here, and may change "
+                "what the adapter computes; if it does not, remove it from the file", folder,
+                value->string, printed(value));
     }
 }
 
@@ -194,6 +214,7 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     if (!cJSON_IsObject(theirs))
         die(EXIT_DATA, "%s/adapter_config.json: not a JSON object", folder);
     check_kind(ours, theirs, folder);
+    check_known(theirs, folder);
     check_scale(ours, theirs, folder);
     check_whole(ours, theirs, folder);
     check_targets(m, theirs, folder);

@@ -635,6 +635,11 @@ adapter_edit alpha-missing-is-8 0 '^saved' '/"lora_alpha"/d'
 rm -rf "$scratch/b"
 adapter_edit rslora 83 'use_rslora is false, this' '/"use_rslora"/d'
 adapter_edit dora 83 'use_dora is true: DoRA is not supported' 's/"use_dora": false/"use_dora": true/'
+adapter_edit kasa 83 'kasa_config is {"beta":1}: KaSA, which truncates the base, is not supported' \
+    's/"bias": "none"/"kasa_config": {"beta": 1}, &/'
+adapter_edit unknown 83 'new_config is {"a":1}: not known here' 's/"bias": "none"/"new_config": {"a": 1}, &/'
+adapter_edit unknown-off 0 '^saved' 's/"bias": "none"/"new_config": null, "use_new": false, &/'
+rm -rf "$scratch/b"
 adapter_edit type 83 'peft_type is "IA3": an adapter of another kind than LORA is not supported' 's/"LORA"/"IA3"/'
 adapter_edit pattern 83 'rank_pattern is ' 's/"rank_pattern": {}/"rank_pattern": {"(a*)*b": 1000000000}/'
 adapter_edit bias 83 'bias is "all": a trained bias is not' 's/"bias": "none"/"bias": "all"/'
