@@ -28,8 +28,9 @@ static Rval *parse_word(const char *text)
         r->f = (double)i;
         return r;
     }
+    errno = 0;
     double f = strtod(text, &end);
-    if (end != text && !*end) {
+    if (end != text && !*end && !(errno && f < 1 && f > -1)) {   /* too small for a double: no 0 */
         r->kind = RV_FLOAT;
         r->f = f;
     }

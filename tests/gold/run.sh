@@ -216,6 +216,7 @@ cli command "gen: pln: neither a command nor a recipe (NAME.lua); did you mean p
 cli command_far "gen: zzzzzzzz: neither a command nor a recipe (NAME.lua); \`gen --help\` lists the commands" zzzzzzzz
 cli flag "gen: --learning_rate is a flag of the training program: out/NAME/run.sh --lr 1e-4; its default, here: run.lr=1e-4" $R --learning_rate 1e-4
 cli flag_only "gen: --resume is a flag of the training program: out/NAME/run.sh --resume VALUE" $R --resume
+cli tiny "gen: run.lr: must be a number from 0 to 1000, got \"1e-400\"" $R run.lr=1e-400
 cli field "gen: --batch.micro: fields are words without --: batch.micro=4" $R --batch.micro=4
 cli field_foreign "gen: --lora_r: here it is the word lora.rank=8" $R --lora_r 8
 cli field_noted "gen: --nproc_per_node: here it is the word gpus=4 (of a node; gpus counts the ranks of all nodes)" $R --nproc_per_node 4
