@@ -313,8 +313,12 @@ static void take_rope(ModelFolder *m)
                   {"original_max_position_embeddings", F_model_rope_original_positions}};
     char *error = NULL;
     cJSON *rope = hf_config_rope(m->config, &error);
+    char *twice = hf_config_twice(m->config);
     if (error)
         fault(m, "%s", error);
+    if (twice)
+        fault(m, "%s", twice);
+    free(twice);
     if (!rope)
         return;
     const char *type = text_in(rope, "rope_type");

@@ -161,22 +161,42 @@ static char *meant_text(const ConfigKey *row, char *text)
     return text;
 }
 
+/* Returns the value at a dotted path; NULL: not present. */
+static const cJSON *value_at(const cJSON *config, const char *path)
+{
+    const cJSON *value = config;
+    for (const char *p = path; value && *p; p += strcspn(p, "."), p += *p == '.') {
+        char *name = format("%.*s", (int)strcspn(p, "."), p);
+        value = json_get(value, name);
+        free(name);
+    }
+    return value && !cJSON_IsNull(value) ? value : NULL;
+}
+
 /* Returns the key's value; NULL: not present. */
 static const cJSON *key_value(const cJSON *config, const ConfigKey *row)
 {
-    const cJSON *value = json_get(config, row->key);
-    for (size_t i = 0; i < COUNT(places); i++) {
-        if ((value && !cJSON_IsNull(value)) || strcmp(places[i].family, row->family) ||
-            strcmp(places[i].key, row->key))
+    const cJSON *value = value_at(config, row->key);
+    for (size_t i = 0; i < COUNT(places) && !value; i++)
+        if (!strcmp(places[i].family, row->family) && !strcmp(places[i].key, row->key))
+            value = value_at(config, places[i].path);
+    return value;
+}
+
+char *hf_config_twice(const cJSON *config)
+{
+    char *error = NULL;
+    for (size_t i = 0; i < COUNT(places) && !error; i++) {
+        const cJSON *a = value_at(config, places[i].key), *b = value_at(config, places[i].path);
+        if (strcmp(places[i].family, family_of(config)) || !a || !b)
             continue;
-        value = config;
-        for (const char *p = places[i].path; value && *p; p += strcspn(p, "."), p += *p == '.') {
-            char *name = format("%.*s", (int)strcspn(p, "."), p);
-            value = json_get(value, name);
-            free(name);
-        }
+        char *first = value_text(a), *second = value_text(b);
+        if (strcmp(first, second))
+            error = format("%s is %s, but %s is %s: remove the wrong one", places[i].key, first,
+                           places[i].path, second);
+        free(first), free(second);
     }
-    return value && !cJSON_IsNull(value) ? value : NULL;
+    return error;
 }
 
 /* Full-attention period in layers; a period above the number of layers means none. For lists that
@@ -390,8 +410,8 @@ static char *compare_generations(const cJSON *config, double theta)
     cJSON_DeleteItemFromObjectCaseSensitive(copy, "rope_parameters");
     char *error = NULL, *inner = NULL;
     cJSON *new = rope(config, theta, &error), *old = new ? rope(copy, theta, &error) : NULL;
-    /* The old object cannot hold the base. */
-    if (old && !json_get(config, "rope_theta"))
+    /* transformers takes the default base then, unless layers have two */
+    if (old && !json_get(config, "rope_theta") && rope_by_layer(config))
         cJSON_SetNumberValue(json_get(old, "rope_theta"), json_get(new, "rope_theta")->valuedouble);
     inner = old ? compare_ropes(new, old) : NULL;
     if (inner)
@@ -606,6 +626,8 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest)
         return list;
     }
     if ((list = quantised(json_get(theirs, "quantization_config"))))
+        return list;
+    if ((list = hf_config_twice(theirs)))
         return list;
     for (size_t i = 0; i < COUNT(config_keys); i++)
         if (!strcmp(config_keys[i].family, family) &&

@@ -42,6 +42,8 @@ int hf_config_keys(const cJSON *config, HfKey **keys);
 /* Returns rope_theta, rope_type and the scaling fields, from the keys of transformers 4 or 5. NULL:
  * the family has no such keys, or *error is set. */
 cJSON *hf_config_rope(const cJSON *config, char **error);
+/* Returns a message if a key and another name of it have different values; NULL: none does. */
+char *hf_config_twice(const cJSON *config);
 /* Describes a model_type that is not a supported family; NULL: unknown. */
 const char *hf_config_other(const char *model_type);
 /* Sets the weights' dtype ("float32", "bfloat16", "float16") and the RoPE base and scaling, under

@@ -435,6 +435,11 @@ edited config-rope-outer 83 'original_max_position_embeddings is 3, and [0-9]* i
     's/"rms_norm_eps"/"original_max_position_embeddings": 3, "rms_norm_eps"/'
 edited config-rope-kinds 83 'one object a kind of layers: not supported in the family llama' llama \
     's/"rope_type": "llama3"/"rope_type": "llama3", "full_attention": {}/'
+edited config-two-names 83 'n_head is 4, but num_attention_heads is 2: remove the wrong one' gpt2 \
+    's/"n_head"/"num_attention_heads": 2, "n_head"/'
+edited config-other-name 0 '^loaded' gpt2 's/"n_head"/"num_attention_heads"/'
+edited config-dropped-base 83 'rope_scaling contradicts rope_parameters' qwen2 \
+    's/"rms_norm_eps"/"rope_scaling": {"type": "default"}, "rms_norm_eps"/'
 edited config-kinds 83 'layer_types is "sliding_attention", this binary' llama \
     's/"rms_norm_eps"/"layer_types": ["full_attention", "sliding_attention"], "rms_norm_eps"/'
 edited config-rope-whole 0 '^loaded' llama 's/"rms_norm_eps"/"partial_rotary_factor": 1.0, "rms_norm_eps"/'

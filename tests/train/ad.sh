@@ -73,7 +73,8 @@ trained ad_one ad_one straight "${args[@]}"
 own() {                 # RUN ARGS...: without --eval-data; what it said is in $scratch/RUN.log
     local run=$scratch/$1
     shift
-    "$work/ad_one/run.sh" --init-from $ref/ad_one/model --out "$run" "$@" >"$run.log" 2>&1
+    [[ " $* " = *" --show-regions "* ]] || set -- --init-from $ref/ad_one/model "$@"
+    "$work/ad_one/run.sh" --out "$run" "$@" >"$run.log" 2>&1
 }
 refused() {             # NAME CODE TEXT RUN ARGS...
     local name=$1 want=$2 text=$3
