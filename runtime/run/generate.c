@@ -329,6 +329,9 @@ int generate_print(const Decoder *d, const Flags *f, const char *const folder[],
                                                  : "standard input",
                .json = file || f->json,
                .n = flags_many(f, FLAG_sample)};
+    if (f->given[FLAG_max_new_tokens] && a.how.most >= d->positions)
+        note("--max-new-tokens %" PRId64 ": the program has room for %" PRId64 " tokens with the "
+             "prompt (seq.max), and texts end there", a.how.most, d->positions);
     a.t = vocabulary_load(flag, f->tokenizer, folder, nfolders, d->vocab);
     if (file)
         a.prompt = prompts_read(flag, f->prompts, f->ignore_keys, &a.n);

@@ -3,6 +3,7 @@
 #include "runtime/run/initial_weights.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -251,6 +252,25 @@ void initial_finished(Checkpoints *c, const Flags *f, const Model *m, bool start
                 : "--init-from? (with --adapter FOLDER; --adapter none: adapters that change "
                   "nothing)");
     initial_choose(c, m);
+}
+
+void initial_check_export(const Flags *f, const char *dir)
+{
+    char *path = format("%s", dir);
+    for (size_t n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+        path[n - 1] = 0;
+    char *leaf = strrchr(path, '/');
+    long long step;
+    int end = 0;
+    const bool named = sscanf(leaf ? leaf + 1 : path, "checkpoint-%lld%n", &step, &end) == 1 &&
+                       !(leaf ? leaf + 1 : path)[end];
+    if (leaf)
+        leaf[leaf == path] = 0;
+    char *a = realpath(leaf ? path : ".", NULL), *b = realpath(f->out, NULL);
+    if (named && a && b && !strcmp(a, b))
+        die(EXIT_CONFIG, "%s: is the name of a checkpoint of this run, and would be taken for a "
+            "damaged one; name another folder", dir);
+    free(a), free(b), free(path);
 }
 
 void initial_export(const Checkpoints *c, Model *m)

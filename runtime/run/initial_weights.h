@@ -40,6 +40,8 @@ char *initial_mark(const Model *m);
  * never a reason to take other weights. start: --init-from and --adapter next to a checkpoint name
  * its initial weights; else they are refused there (EXIT_CONFIG). */
 void initial_finished(Checkpoints *c, const Flags *f, const Model *m, bool start);
+/* Ends the program if a folder to write has the name of a checkpoint of the run folder. */
+void initial_check_export(const Flags *f, const char *dir);
 /* Runs --export on rank 0 for a model without a tokenizer and adapters; others:
  * runtime/run/export.h. */
 void initial_export(const Checkpoints *c, Model *m);

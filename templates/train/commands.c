@@ -77,18 +77,19 @@ static int export_weights(Run *r)
     if (*r->flags.merge_lora)
         die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA; --export writes its weights");
 //@ end
+//@ if lora
+    const char *dir = *r->flags.merge_lora ? r->flags.merge_lora : r->flags.export;
+//@ end
+//@ unless lora
+    const char *dir = r->flags.export;
+//@ end
+    initial_check_export(&r->flags, dir);
     load_finished(r);
 //@ if uses_tokens
     export_text(&r->checkpoints, &model);
 //@ end
 //@ unless uses_tokens
     initial_export(&r->checkpoints, &model);
-//@ end
-//@ if lora
-    const char *dir = *r->flags.merge_lora ? r->flags.merge_lora : r->flags.export;
-//@ end
-//@ unless lora
-    const char *dir = r->flags.export;
 //@ end
     note("next: %s/README.md shows how to load it", dir);
     return EXIT_OK;

@@ -805,6 +805,13 @@ while read -r flag value; do
     done
 done <<<"$trained" >"$scratch/said"
 verdict "flags of training with other commands" "$(head -n 3 "$scratch/said")"
+uses "more tokens than there is room for" "^--max-new-tokens 99: the program has room for 32 tokens with the prompt" \
+    gpt2_tiny --sample a --max-new-tokens 99 --init-from none
+mkdir -p "$scratch/out"
+for folder in "$scratch/out/checkpoint-7" "$scratch/out/./checkpoint-7/"; do
+    refuses "an export as a checkpoint: ${folder##*out/}" 80 "is the name of a checkpoint of this run" gpt2_tiny \
+        --init-from $ref/$case/model --export "$folder"
+done
 # the name that was typed; what no command reads, and what some read, is not refused
 while IFS='|' read -r name text flags; do
     refuses "$name" 80 "$text" gpt2_tiny $flags
