@@ -1,0 +1,209 @@
+/* attention_bwd.h -- the gradient of attention of sequences.
+ *
+ * Method: probabilities are computed again from the logarithms of their sums, block by block. */
+#ifndef DIECAST_KERNELS_ATTENTION_BWD_H
+#define DIECAST_KERNELS_ATTENTION_BWD_H
+
+#include "attention_block.h"
+
+/* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T,
+ * D), which is followed by the keys transposed (B, KV, D, T) bf16. */
+/* One key head of one sequence: where its rows begin and the strides between them. */
+typedef struct {
+    const act_t *q, *k, *v, *o, *dout;
+    const act_t *kt;                     /* (D, T) with AMX, else NULL */
+    act_t *dq;
+    const float *lse;
+    AttentionRule rule;
+    float *dk, *dv;
+    int64_t T, D, row, orow, ldd;        /* ldd: floats between rows of dk and dv */
+    float scale;
+} AttentionHead;
+
+/* s (keys, queries) -> probabilities; ds (d probabilities on entry) -> gradient of q.k but for the
+ * scale; lse to base 2. */
+static inline void attention_block_ds_(float *restrict s, float *restrict ds,
+                                       const float *restrict lse, const float *restrict delta,
+                                       const AttentionRun *run)
+{
+    for (int64_t j = run->j; j < run->j + run->n; j++)
+        for (int64_t i = run->from; i < run->to; i += TILE_LANES) {
+            TileVec *at = (TileVec *)(s + j * ATTENTION_BLOCK + i);
+            TileVec *to = (TileVec *)(ds + j * ATTENTION_BLOCK + i);
+            const TileVec p = attention_exp2_(*at - *(const TileVec *)(lse + i));
+            *at = p;
+            *to = p * (*to - *(const TileVec *)(delta + i));
+        }
+}
+
+/* Queries i0.. of one query head: dq, and their share of dk and dv. */
+static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
+{
+    enum { N = ATTENTION_BLOCK };
+    _Alignas(64) float qt[ATTENTION_D * N], dot[ATTENTION_D * N], dqt[ATTENTION_D * N];
+    _Alignas(64) float s[N * N], ds[N * N], kept[N * N];
+    _Alignas(64) float rows[4][N * ATTENTION_D];
+    float lse[N] = { 0 }, delta[N] = { 0 };
+    AttentionRun run[ATTENTION_RUNS];
+    const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
+    const int64_t lanes = attention_lanes_(nq);
+    AttentionKeys keys;
+    const DrawMask draws = attention_draws_(&g->rule);
+    attention_keys_(&keys, &g->rule, i0, nq, T);
+    const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
+    const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
+    const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow);
+    attention_transpose_(qt, q, nq, D, g->scale * ATTENTION_LOG2E);
+    attention_transpose_(dot, dout, nq, D, 1);
+    for (int64_t i = 0; i < nq * D; i++)
+        rows[0][i] *= g->scale;
+    for (int64_t i = 0; i < nq; i++) {
+        lse[i] = g->lse[i0 + i] * ATTENTION_LOG2E;
+        for (int64_t d = 0; d < D; d++)
+            delta[i] += dout[i * D + d] * o[i * D + d];
+    }
+    attention_clear_(dqt, N, D, lanes);
+    for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
+        const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
+        const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
+        const int n = attention_runs_(run, &keys, j0, nk, lanes);
+        for (const AttentionRun *r = run; r < run + n; r++) {
+            const int64_t at = r->j * N + r->from, width = r->to - r->from;
+            const int64_t here = (r->to < nq ? r->to : nq) - r->from, to = (j0 + r->j) * g->ldd;
+            tile_product(&(Tile){ .c = s + at, .ldc = N, .a = k + r->j * D, .lda = D,
+                                  .b = qt + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
+            tile_product(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * D, .lda = D,
+                                  .b = dot + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
+            attention_mask_(s, &keys, j0, r, 1);
+            if (g->rule.noise) {
+                attention_kept_(kept, &draws, &g->rule, i0, j0, r, T);
+                attention_drop_(ds, kept, r);
+            }
+            attention_block_ds_(s, ds, lse, delta, r);
+            if (g->rule.noise)
+                attention_drop_(s, kept, r);
+            tile_product(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at, .lda = N,
+                                  .b = dout + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
+                                  .add = true });
+            tile_product(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at, .lda = N,
+                                  .b = q + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
+                                  .add = true });
+            tile_product(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * D, .lda = D,
+                                  .transposed = true, .b = ds + at, .ldb = N, .m = D, .n = width,
+                                  .k = r->n, .add = true });
+        }
+    }
+    for (int64_t i = 0; i < D * N; i++)
+        dqt[i] *= g->scale;
+    attention_back_(g->dq + i0 * row, dqt, nq, D, row);
+}
+
+#ifdef ATTENTION_AMX
+/* As attention_block_bwd_. */
+static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
+{
+    enum { N = ATTENTION_BLOCK };
+    _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], dot[ATTENTION_D / 2 * N];
+    _Alignas(64) uint32_t qp[N / 2 * ATTENTION_D], dop[N / 2 * ATTENTION_D];
+    _Alignas(64) uint32_t dsp[N / 2 * N];
+    _Alignas(64) uint16_t p16[N * N], ds16[N * N];
+    _Alignas(64) float dqt[ATTENTION_D * N], s[N * N], ds[N * N], kept[N * N];
+    float lse[N] = { 0 }, delta[N] = { 0 };
+    const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow, nq = T - i0 < N ? T - i0 : N;
+    const act_t *q = g->q + i0 * row, *dout = g->dout + i0 * orow, *o = g->o + i0 * orow;
+    AttentionKeys keys;
+    const DrawMask draws = attention_draws_(&g->rule);
+    attention_keys_(&keys, &g->rule, i0, nq, T);
+    amx_begin();
+    amx_transposed_pairs(qt, N, q, nq, D, row);
+    amx_transposed_pairs(dot, N, dout, nq, D, orow);
+    amx_pairs(qp, q, nq, D, row);
+    amx_pairs(dop, dout, nq, D, orow);
+    for (int64_t i = 0; i < nq; i++) {
+        lse[i] = g->lse[i0 + i] * ATTENTION_LOG2E;
+        for (int64_t d = 0; d < D; d++)
+            delta[i] += act_load(dout + i * orow + d) * act_load(o + i * orow + d);
+    }
+    attention_clear_(dqt, N, D, nq);
+    for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
+        amx_product(s, N, g->k + j0 * row, row, qt, N, nk, nq, D, false);
+        amx_product(ds, N, g->v + j0 * row, row, dot, N, nk, nq, D, false);
+        const AttentionRun whole = { .n = nk, .to = nq };
+        attention_mask_(s, &keys, j0, &whole, g->scale * ATTENTION_LOG2E);
+        if (g->rule.noise) {
+            attention_kept_(kept, &draws, &g->rule, i0, j0, &whole, T);
+            attention_drop_(ds, kept, &whole);
+        }
+        attention_block_ds_(s, ds, lse, delta, &whole);
+        if (g->rule.noise)
+            attention_drop_(s, kept, &whole);
+        for (int64_t i = 0; i < nk * N; i++)
+            ds[i] *= g->scale;
+        for (int64_t j = 0; j < nk; j++) {
+            act_from_float(p16 + j * N, s + j * N, nq);
+            act_from_float(ds16 + j * N, ds + j * N, nq);
+        }
+        amx_pairs(dsp, ds16, nk, N, N);
+        amx_product(g->dv + j0 * g->ldd, g->ldd, p16, N, dop, D, nk, D, nq, true);
+        amx_product(g->dk + j0 * g->ldd, g->ldd, ds16, N, qp, D, nk, D, nq, true);
+        amx_product(dqt, N, g->kt + j0, T, dsp, N, D, nq, nk, true);
+    }
+    amx_end();
+    attention_back_(g->dq + i0 * row, dqt, nq, D, row);
+}
+#endif
+
+/* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. */
+static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
+                                 const act_t *restrict o, const float *restrict lse,
+                                 const act_t *restrict qkv, const AttentionRule *rule, int64_t B,
+                                 int64_t T, int64_t NH, int64_t KV, int64_t D, float scale,
+                                 void *ws)
+{
+    const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
+    const int in_place = sizeof(act_t) == sizeof(float);
+    const act_t *kt = NULL;
+#ifdef ATTENTION_AMX
+    if (attention_amx_(T, D)) {
+        act_t *to = (act_t *)((float *)ws + B * KV * 2 * T * D);
+        attention_heads_transpose_(to, qkv + NH * D, B, T, KV, D, row);
+        kt = to;
+    }
+#endif
+    const int64_t chunk = attention_chunk_(B, KV);
+#pragma omp parallel for schedule(dynamic, chunk)
+    for (int64_t task = 0; task < B * KV; task++) {
+        const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
+        float *sums = in_place ? (float *)dqkv + k : (float *)ws + task * 2 * T * D;
+        AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums,
+                            .dv = sums + (in_place ? KV * D : T * D), .T = T, .D = D, .row = row,
+                            .orow = NH * D, .ldd = in_place ? row : D, .scale = scale,
+                            .rule = attention_rule_(rule, b, 0, T),
+                            .kt = kt ? kt + task * D * T : NULL };
+        attention_clear_(g.dk, g.ldd, T, D);
+        attention_clear_(g.dv, g.ldd, T, D);
+        for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
+            g.rule.head = h;
+            g.q = qkv + at + h * D;
+            g.dq = dqkv + at + h * D;
+            g.o = o + b * T * NH * D + h * D;
+            g.dout = dout + b * T * NH * D + h * D;
+            g.lse = lse + (b * NH + h) * T;
+            for (int64_t i0 = 0; i0 < T; i0 += ATTENTION_BLOCK) {
+#ifdef ATTENTION_AMX
+                if (g.kt) {
+                    attention_block_bwd_amx_(&g, i0);
+                    continue;
+                }
+#endif
+                attention_block_bwd_(&g, i0);
+            }
+        }
+        for (int64_t t = 0; !in_place && t < T; t++) {
+            act_from_float(dqkv + k + t * row, g.dk + t * D, D);
+            act_from_float(dqkv + k + KV * D + t * row, g.dv + t * D, D);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,219 @@
+/* attention_mask.h -- which keys each query of an attention block attends to.
+ *
+ * In:    an AttentionRule: the mask and its arrays; queries and keys in blocks of ATTENTION_BLOCK.
+ * Out:   keys of a block's queries; runs of a key block's keys with the queries that see them.
+ * Keeps: scores are stored (keys, queries), a row of ATTENTION_BLOCK queries a key. */
+#ifndef DIECAST_KERNELS_ATTENTION_MASK_H
+#define DIECAST_KERNELS_ATTENTION_MASK_H
+
+#include <stdbool.h>
+
+#include "tile.h"
+
+enum {
+    ATTENTION_BLOCK = 64,        /* queries and keys of a block */
+    ATTENTION_GROUP = 16,        /* keys of a block that are left out together */
+    ATTENTION_RUNS = ATTENTION_BLOCK / ATTENTION_GROUP
+};
+
+/* Which keys a query attends to. */
+typedef enum {
+    ATTENTION_CAUSAL,            /* those up to itself */
+    ATTENTION_FULL,              /* all */
+    ATTENTION_DOCS,              /* those up to itself in its document */
+    ATTENTION_DOCS_FULL,         /* all of its document */
+    ATTENTION_SHARED,            /* those up to itself; after the hole, without those in it */
+    ATTENTION_LENGTH,            /* before the length those before it; after it: itself */
+    ATTENTION_LIMIT              /* those before a limit of its own, and itself */
+} AttentionMask;
+
+/* The mask with its arrays, NULL where it has none, and dropout of the probabilities; lse is that
+ * of all scores, dropped or not. */
+typedef struct {
+    AttentionMask mask;
+    const int32_t *positions;    /* docs (B, T): position of a token in its document */
+    const int32_t *doc_ends;     /* docs (B, T): position after its document's last token */
+    const int32_t *kv_limits;    /* length (B); limit (B, T); from 0 to T */
+    const int32_t *prompt_gaps;  /* shared (B, 2): first position, and that after the last, <= T */
+    const uint32_t *noise;       /* of dropout, see philox.h; NULL: none */
+    int32_t site;                /* of dropout, as its op has it */
+    float p;                     /* share of the probabilities that is dropped */
+    int64_t sample, head;        /* of the block at work; callers leave them 0 */
+} AttentionRule;
+
+/* The keys that the queries of one block attend to: query i attends to begin[i] .. end[i] - 1.
+ * Neither decreases as i grows, except that for queries with limits end[i] is the limit of query i,
+ * which also attends to itself. Lanes without a query attend to all keys. */
+typedef struct {
+    int32_t begin[ATTENTION_BLOCK], end[ATTENTION_BLOCK];
+    int64_t first, last;         /* first <= j < last: keys of at least one query, in whole 32
+                                  * (AMX) */
+    int64_t all_from, all_to;    /* of these, the keys of all queries */
+    bool limits;
+    int64_t own;                 /* the first query */
+    int64_t own_first, own_last; /* keys after `last` that only the query itself attends to */
+    int64_t hole_first, hole_last;       /* keys hidden from queries of lanes hole_from and up */
+    int64_t hole_from;
+} AttentionKeys;
+
+/* Sets the keys of queries i0 .. i0 + nq - 1 of a sequence with limits. */
+static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
+                                     int64_t nq, int64_t T)
+{
+    const int32_t *kv_limits = rule->kv_limits;
+    int64_t most = 0;
+    k->all_to = T;
+    k->hole_first = k->hole_last = k->hole_from = 0;
+    for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
+        const int64_t t = i0 + i;
+        k->begin[i] = 0;
+        k->end[i] = (int32_t)T;
+        if (i >= nq)
+            continue;
+        k->end[i] = rule->mask == ATTENTION_LIMIT ? kv_limits[t] : t < *kv_limits ? *kv_limits : 0;
+        most = k->end[i] > most ? k->end[i] : most;
+        k->all_to = k->end[i] < k->all_to ? k->end[i] : k->all_to;
+    }
+    k->limits = true;
+    k->own = i0;
+    k->first = k->all_from = 0;
+    k->last = (most + 31) / 32 * 32 < T ? (most + 31) / 32 * 32 : T;
+    k->own_first = k->last > i0 ? k->last : i0;
+    k->own_last = (i0 + nq + 31) / 32 * 32 < T ? (i0 + nq + 31) / 32 * 32 : T;
+}
+
+/* Sets the keys of queries i0 .. i0 + nq - 1 of a sequence, from the arrays of the rule. */
+static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
+                                   int64_t nq, int64_t T)
+{
+    if (rule->kv_limits) {
+        attention_limits_(k, rule, i0, nq, T);
+        return;
+    }
+    const bool causal =
+        rule->mask == ATTENTION_CAUSAL || rule->mask == ATTENTION_DOCS || rule->prompt_gaps;
+    for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
+        const int64_t t = i0 + i;
+        const bool here = i < nq;
+        k->begin[i] = here && rule->positions ? (int32_t)t - rule->positions[t] : 0;
+        k->end[i] = (int32_t)(!here ? T : causal ? t + 1 : rule->doc_ends ? rule->doc_ends[t] : T);
+    }
+    k->first = k->begin[0] / 32 * 32;
+    k->last = (k->end[nq - 1] + 31) / 32 * 32;
+    k->last = k->last < T ? k->last : T;
+    k->all_from = k->begin[nq - 1], k->all_to = k->end[0];
+    k->limits = false;
+    k->own_first = k->own_last = 0;
+    k->hole_first = k->hole_last = k->hole_from = 0;
+    if (rule->prompt_gaps && i0 + nq > rule->prompt_gaps[1]) {
+        k->hole_first = rule->prompt_gaps[0], k->hole_last = rule->prompt_gaps[1];
+        k->hole_from = rule->prompt_gaps[1] > i0 ? rule->prompt_gaps[1] - i0 : 0;
+    }
+}
+
+/* Keys of the next block, which *j is moved to: at most ATTENTION_BLOCK; 0: none is left. */
+static inline int64_t attention_next_(const AttentionKeys *k, int64_t *j)
+{
+    const int64_t beyond = k->hole_last / 32 * 32;
+    if (*j >= k->hole_first && *j < beyond && !k->hole_from)
+        *j = beyond;
+    const bool own = *j >= k->last;
+    if (own && *j < k->own_first)
+        *j = k->own_first;
+    const int64_t n = (own ? k->own_last : k->last) - *j;
+    return n > ATTENTION_BLOCK ? ATTENTION_BLOCK : n > 0 ? n : 0;
+}
+
+/* Keys j .. j + n - 1 of a block with lanes from .. to - 1: whole vectors with every query of the
+ * block that attends to one of these keys. */
+typedef struct {
+    int64_t j, n, from, to;
+} AttentionRun;
+
+/* Returns true if a query in the vector at lane i attends to one of the keys j0 .. j1 - 1. */
+static inline bool attention_vector_meets_(const AttentionKeys *keys, int64_t i, int64_t j0,
+                                           int64_t j1)
+{
+    bool meets = false;
+    for (int64_t l = i; l < i + TILE_LANES; l++) {
+        const int64_t own = keys->own + l;
+        meets |= keys->begin[l] < j1 && keys->end[l] > j0;
+        meets |= keys->limits && own >= j0 && own < j1;
+    }
+    return meets;
+}
+
+/* The runs of keys j0 .. j0 + nk - 1, in order; returns how many. */
+static inline int attention_runs_(AttentionRun run[ATTENTION_RUNS], const AttentionKeys *keys,
+                                  int64_t j0, int64_t nk, int64_t lanes)
+{
+    int n = 0;
+    run[0] = (AttentionRun){ .n = nk, .to = lanes };
+    if (keys->all_from <= j0 && j0 + nk <= keys->all_to)
+        return 1;
+    for (int64_t j = 0; j < nk; j += ATTENTION_GROUP) {
+        AttentionRun r = { j, nk - j < ATTENTION_GROUP ? nk - j : ATTENTION_GROUP, 0, lanes };
+        const int64_t key = j0 + j, end = key + r.n;
+        while (r.from < r.to && !attention_vector_meets_(keys, r.from, key, end))
+            r.from += TILE_LANES;
+        while (r.from < r.to && !attention_vector_meets_(keys, r.to - TILE_LANES, key, end))
+            r.to -= TILE_LANES;
+        if (r.from == r.to)
+            continue;
+        if (n > 0 && run[n - 1].from == r.from && run[n - 1].to == r.to &&
+            run[n - 1].j + run[n - 1].n == j)
+            run[n - 1].n += r.n;
+        else
+            run[n++] = r;
+    }
+    return n;
+}
+
+/* Scales the scores of a run of the block at key j0; sets masked ones to -inf. */
+static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0,
+                                   const AttentionRun *run, float scale)
+{
+    const int32_t *begin = keys->begin, *end = keys->end;
+    const int64_t first = j0 + run->j, from = run->from, to = run->to;
+    const bool gap = first < keys->hole_last && first + run->n > keys->hole_first;
+    const bool all = !gap && keys->all_from <= first && first + run->n <= keys->all_to;
+    for (int64_t j = run->j; j < run->j + run->n && !(all && scale == 1); j++) {
+        float *row = s + j * ATTENTION_BLOCK;
+        const int32_t key = (int32_t)(j0 + j);
+        if (all) {
+#pragma omp simd
+            for (int64_t i = from; i < to; i++)
+                row[i] *= scale;
+        } else if (keys->limits) {
+            const int64_t own = key - keys->own;
+#pragma omp simd
+            for (int64_t i = from; i < to; i++)
+                row[i] = key >= end[i] && i != own ? -__builtin_inff() : row[i] * scale;
+        } else if (key >= keys->hole_first && key < keys->hole_last) {
+            const int64_t hole_from = keys->hole_from;
+#pragma omp simd
+            for (int64_t i = from; i < to; i++)
+                row[i] = key >= end[i] || i >= hole_from ? -__builtin_inff() : row[i] * scale;
+        } else {
+#pragma omp simd
+            for (int64_t i = from; i < to; i++)
+                row[i] = key < begin[i] || key >= end[i] ? -__builtin_inff() : row[i] * scale;
+        }
+    }
+}
+/* The rule of sequence b and query head h. */
+static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b, int64_t h,
+                                            int64_t T)
+{
+    AttentionRule of_b = *rule;
+    of_b.sample = b, of_b.head = h;
+    if (of_b.positions)
+        of_b.positions += b * T, of_b.doc_ends += b * T;
+    if (of_b.kv_limits)
+        of_b.kv_limits += of_b.mask == ATTENTION_LENGTH ? b : b * T;
+    if (of_b.prompt_gaps)
+        of_b.prompt_gaps += 2 * b;
+    return of_b;
+}
+
+#endif
