@@ -41,11 +41,18 @@ typedef struct {
     int64_t sample, head;        /* of the block at work; callers leave them 0 */
 } AttentionRule;
 
+/* Of a vector of queries: first <= j < last: keys of at least one query; all_from <= j < all_to:
+ * keys of all. Without the key that only the query itself attends to. */
+typedef struct {
+    int32_t first, last, all_from, all_to;
+} AttentionSpan;
+
 /* The keys that the queries of one block attend to: query i attends to begin[i] .. end[i] - 1.
  * Neither decreases as i grows, except that for queries with limits end[i] is the limit of query i,
  * which also attends to itself. Lanes without a query attend to all keys. */
 typedef struct {
     int32_t begin[ATTENTION_BLOCK], end[ATTENTION_BLOCK];
+    AttentionSpan span[ATTENTION_BLOCK / TILE_LANES];    /* of each vector of queries */
     int64_t first, last;         /* first <= j < last: keys of at least one query, in whole 32
                                   * (AMX) */
     int64_t all_from, all_to;    /* of these, the keys of all queries */
@@ -56,47 +63,39 @@ typedef struct {
     int64_t hole_from;
 } AttentionKeys;
 
-/* Sets the keys of queries i0 .. i0 + nq - 1 of a sequence with limits. */
+/* Sets what limits say of the keys of queries i0 .. i0 + nq - 1. */
 static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
                                      int64_t nq, int64_t T)
 {
-    const int32_t *kv_limits = rule->kv_limits;
-    int64_t most = 0;
-    k->all_to = T;
-    k->hole_first = k->hole_last = k->hole_from = 0;
-    for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
-        const int64_t t = i0 + i;
-        k->begin[i] = 0;
-        k->end[i] = (int32_t)T;
-        if (i >= nq)
-            continue;
-        k->end[i] = rule->mask == ATTENTION_LIMIT ? kv_limits[t] : t < *kv_limits ? *kv_limits : 0;
-        most = k->end[i] > most ? k->end[i] : most;
-        k->all_to = k->end[i] < k->all_to ? k->end[i] : k->all_to;
+    const int32_t *limits = rule->kv_limits;
+    const bool each = rule->mask == ATTENTION_LIMIT;
+    int32_t most = 0, least = (int32_t)T;
+#pragma omp simd reduction(max : most) reduction(min : least)
+    for (int64_t i = 0; i < nq; i++) {
+        const int32_t end = each ? limits[i0 + i] : i0 + i < limits[0] ? limits[0] : 0;
+        k->end[i] = end;
+        most = end > most ? end : most;
+        least = end < least ? end : least;
     }
     k->limits = true;
     k->own = i0;
-    k->first = k->all_from = 0;
+    k->first = k->all_from = 0, k->all_to = least;
     k->last = (most + 31) / 32 * 32 < T ? (most + 31) / 32 * 32 : T;
     k->own_first = k->last > i0 ? k->last : i0;
     k->own_last = (i0 + nq + 31) / 32 * 32 < T ? (i0 + nq + 31) / 32 * 32 : T;
 }
 
-/* Sets the keys of queries i0 .. i0 + nq - 1 of a sequence, from the arrays of the rule. */
-static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
-                                   int64_t nq, int64_t T)
+/* Sets what a causal mask, documents and a hole say of the keys of queries i0 .. i0 + nq - 1. */
+static inline void attention_ranges_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
+                                     int64_t nq, int64_t T)
 {
-    if (rule->kv_limits) {
-        attention_limits_(k, rule, i0, nq, T);
-        return;
-    }
     const bool causal =
         rule->mask == ATTENTION_CAUSAL || rule->mask == ATTENTION_DOCS || rule->prompt_gaps;
-    for (int64_t i = 0; i < ATTENTION_BLOCK; i++) {
+    for (int64_t i = 0; i < nq; i++) {
         const int64_t t = i0 + i;
-        const bool here = i < nq;
-        k->begin[i] = here && rule->positions ? (int32_t)t - rule->positions[t] : 0;
-        k->end[i] = (int32_t)(!here ? T : causal ? t + 1 : rule->doc_ends ? rule->doc_ends[t] : T);
+        if (rule->positions)
+            k->begin[i] = (int32_t)t - rule->positions[t];
+        k->end[i] = (int32_t)(causal ? t + 1 : rule->doc_ends ? rule->doc_ends[t] : T);
     }
     k->first = k->begin[0] / 32 * 32;
     k->last = (k->end[nq - 1] + 31) / 32 * 32;
@@ -104,10 +103,34 @@ static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, 
     k->all_from = k->begin[nq - 1], k->all_to = k->end[0];
     k->limits = false;
     k->own_first = k->own_last = 0;
-    k->hole_first = k->hole_last = k->hole_from = 0;
     if (rule->prompt_gaps && i0 + nq > rule->prompt_gaps[1]) {
         k->hole_first = rule->prompt_gaps[0], k->hole_last = rule->prompt_gaps[1];
         k->hole_from = rule->prompt_gaps[1] > i0 ? rule->prompt_gaps[1] - i0 : 0;
+    }
+}
+
+/* Sets the keys of queries i0 .. i0 + nq - 1 of a sequence, from the arrays of the rule. */
+static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
+                                   int64_t nq, int64_t T)
+{
+    for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
+        k->begin[i] = 0, k->end[i] = (int32_t)T;
+    k->hole_first = k->hole_last = k->hole_from = 0;
+    if (rule->kv_limits)
+        attention_limits_(k, rule, i0, nq, T);
+    else
+        attention_ranges_(k, rule, i0, nq, T);
+    for (int64_t i = 0; i < ATTENTION_BLOCK; i += TILE_LANES) {
+        int32_t first = (int32_t)T, last = 0, all_from = 0, all_to = (int32_t)T;
+#pragma omp simd reduction(min : first, all_to) reduction(max : last, all_from)
+        for (int64_t l = i; l < i + TILE_LANES; l++) {
+            const int32_t begin = k->begin[l], end = k->end[l];
+            first = begin < first ? begin : first;
+            last = end > last ? end : last;
+            all_from = begin > all_from ? begin : all_from;
+            all_to = end < all_to ? end : all_to;
+        }
+        k->span[i / TILE_LANES] = (AttentionSpan){ first, last, all_from, all_to };
     }
 }
 
@@ -134,13 +157,10 @@ typedef struct {
 static inline bool attention_vector_meets_(const AttentionKeys *keys, int64_t i, int64_t j0,
                                            int64_t j1)
 {
-    bool meets = false;
-    for (int64_t l = i; l < i + TILE_LANES; l++) {
-        const int64_t own = keys->own + l;
-        meets |= keys->begin[l] < j1 && keys->end[l] > j0;
-        meets |= keys->limits && own >= j0 && own < j1;
-    }
-    return meets;
+    const AttentionSpan *span = keys->span + i / TILE_LANES;
+    const int64_t own = keys->own + i;
+    return (span->first < j1 && span->last > j0) ||
+           (keys->limits && own < j1 && own + TILE_LANES > j0);
 }
 
 /* The runs of keys j0 .. j0 + nk - 1, in order; returns how many. */
@@ -173,34 +193,33 @@ static inline int attention_runs_(AttentionRun run[ATTENTION_RUNS], const Attent
 static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0,
                                    const AttentionRun *run, float scale)
 {
-    const int32_t *begin = keys->begin, *end = keys->end;
-    const int64_t first = j0 + run->j, from = run->from, to = run->to;
-    const bool gap = first < keys->hole_last && first + run->n > keys->hole_first;
-    const bool all = !gap && keys->all_from <= first && first + run->n <= keys->all_to;
-    for (int64_t j = run->j; j < run->j + run->n && !(all && scale == 1); j++) {
-        float *row = s + j * ATTENTION_BLOCK;
-        const int32_t key = (int32_t)(j0 + j);
-        if (all) {
-#pragma omp simd
-            for (int64_t i = from; i < to; i++)
-                row[i] *= scale;
-        } else if (keys->limits) {
-            const int64_t own = key - keys->own;
-#pragma omp simd
-            for (int64_t i = from; i < to; i++)
-                row[i] = key >= end[i] && i != own ? -__builtin_inff() : row[i] * scale;
-        } else if (key >= keys->hole_first && key < keys->hole_last) {
-            const int64_t hole_from = keys->hole_from;
-#pragma omp simd
-            for (int64_t i = from; i < to; i++)
-                row[i] = key >= end[i] || i >= hole_from ? -__builtin_inff() : row[i] * scale;
-        } else {
-#pragma omp simd
-            for (int64_t i = from; i < to; i++)
-                row[i] = key < begin[i] || key >= end[i] ? -__builtin_inff() : row[i] * scale;
+    enum { N = ATTENTION_BLOCK };
+    const int64_t first = j0 + run->j, last = first + run->n;
+    const bool gap = first < keys->hole_last && last > keys->hole_first;
+    for (int64_t i = run->from; i < run->to; i += TILE_LANES) {
+        const AttentionSpan *span = keys->span + i / TILE_LANES;
+        const bool all = !gap && span->all_from <= first && last <= span->all_to;
+        if (all && scale == 1)
+            continue;
+        const TileInts begin = *(const TileInts *)(keys->begin + i);
+        const TileInts end = *(const TileInts *)(keys->end + i);
+        const TileInts minus_inf = (TileInts)((TileVec){ 0 } - __builtin_inff());
+        TileInts lane = { 0 };
+        for (int l = 0; l < TILE_LANES; l++)
+            lane[l] = (int32_t)i + l;
+        for (int64_t j = run->j; j < run->j + run->n; j++) {
+            const int32_t key = (int32_t)(j0 + j);
+            const bool in_hole = key >= keys->hole_first && key < keys->hole_last;
+            const int32_t to = (int32_t)(in_hole ? keys->hole_from : N);
+            const int32_t own = keys->limits ? key - (int32_t)keys->own : -1;
+            const TileInts seen =
+                ((begin <= key) & (end > key) & (lane < to)) | (lane == own) | -(int32_t)all;
+            TileVec *at = (TileVec *)(s + j * N + i);
+            *at = (TileVec)(((TileInts)(*at * scale) & seen) | (minus_inf & ~seen));
         }
     }
 }
+
 /* The rule of sequence b and query head h. */
 static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b, int64_t h,
                                             int64_t T)
