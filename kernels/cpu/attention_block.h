@@ -101,45 +101,45 @@ static inline int64_t attention_chunk_(int64_t B, int64_t tasks)
 {
     return B >= 4 * omp_get_max_threads() ? tasks : 1;
 }
-/* The dropout mask of a rule; without dropout all zero, and not read. */
-static inline DrawMask attention_draws_(const AttentionRule *rule)
+
+/* Dropout of the probabilities of a block of queries. */
+typedef struct {
+    DrawMask mask;
+    uint32_t query, sample;      /* the first query; the sequence */
+    uint32_t quad;               /* of key 0 */
+} AttentionDrops;
+
+/* Prepares the dropout of queries i0.. ; returns drops, or NULL where the rule has none. */
+static inline const AttentionDrops *attention_drops_(AttentionDrops *drops,
+                                                     const AttentionRule *rule, int64_t i0,
+                                                     int64_t T)
 {
-    DrawMask m = { .threshold = 0 };
-    if (rule->noise)
-        draw_mask(&m, rule->noise, dropout_site(rule->site), rule->p);
-    return m;
+    if (!rule->noise)
+        return NULL;
+    draw_mask(&drops->mask, rule->noise, dropout_site(rule->site), rule->p);
+    drops->query = (uint32_t)i0, drops->sample = (uint32_t)rule->sample;
+    drops->quad = dropout_quad_of_key(T, rule->head, 0);
+    return drops;
 }
 
-/* kept (.., ATTENTION_BLOCK) = 0 where dropped, else 1 / (1 - p), of a run of the block at query i0
- * and key j0, a multiple of 4. A lane is a query, the four words of a draw its next four keys. */
-static inline void attention_kept_(float *restrict kept, const DrawMask *m,
-                                   const AttentionRule *rule, int64_t i0, int64_t j0,
-                                   const AttentionRun *run, int64_t T)
+/* Draws of a vector of queries, at lane i. */
+static inline __attribute__((always_inline)) DrawColumn
+attention_column_(const AttentionDrops *drops, int64_t i)
 {
-    enum { N = ATTENTION_BLOCK };
-    const DrawWords zero = { 0 }, sample = zero + (m->sample + (uint32_t)rule->sample);
-    DrawWords lane = { 0 };
+    DrawWords query = { 0 };
     for (uint32_t l = 0; l < DRAW_LANES; l++)
-        lane[l] = (uint32_t)i0 + l;
-    for (int64_t j = run->j; j < run->j + run->n; j += 4) {
-        const DrawWords quad = zero + dropout_quad_of_key(T, rule->head, j0 + j);
-        for (int64_t i = run->from; i < run->to; i += DRAW_LANES) {
-            const Draw draw =
-                draw_words(m, (Draw){ { quad, lane + (uint32_t)i, sample, zero + m->step } });
-#pragma GCC unroll 4
-            for (int w = 0; w < 4; w++)
-                *(DrawFloats *)(kept + (j + w) * N + i) = draw_kept(m, draw.word[w]);
-        }
-    }
+        query[l] = l;
+    return draw_column(&drops->mask, query + (drops->query + (uint32_t)i), drops->sample);
 }
 
-static inline void attention_drop_(float *restrict s, const float *restrict kept,
-                                   const AttentionRun *run)
+/* kept: the mask factors of four keys, the first a multiple of 4: the words of a draw. */
+static inline __attribute__((always_inline)) void
+attention_kept_(TileVec kept[4], const AttentionDrops *drops, const DrawColumn *column, int64_t key)
 {
-    for (int64_t j = run->j; j < run->j + run->n; j++)
-#pragma omp simd
-        for (int64_t i = run->from; i < run->to; i++)
-            s[j * ATTENTION_BLOCK + i] *= kept[j * ATTENTION_BLOCK + i];
+    const Draw draw = draw_column_words(&drops->mask, column, drops->quad + (uint32_t)key / 4);
+#pragma GCC unroll 4
+    for (int w = 0; w < 4; w++)
+        kept[w] = (TileVec)draw_kept(&drops->mask, draw.word[w]);
 }
 
 static inline int64_t attention_lanes_(int64_t n)

@@ -20,20 +20,47 @@ typedef struct {
     float scale;
 } AttentionHead;
 
-/* s (keys, queries) -> probabilities; ds (d probabilities on entry) -> gradient of q.k but for the
- * scale; lse to base 2. */
+/* As attention_block_ds_, of a vector of queries at lane i. */
+static inline __attribute__((always_inline)) void
+attention_vector_ds_(float *restrict s, float *restrict ds, TileVec lse, TileVec delta,
+                     const AttentionRun *run, int64_t i, int64_t j0, const AttentionDrops *drops,
+                     const DrawColumn *column)
+{
+    enum { N = ATTENTION_BLOCK };
+    for (int64_t j = run->j, left = run->n; left > 0; j += 4, left -= 4) {
+        TileVec kept[4], *at = (TileVec *)(s + j * N + i), *to = (TileVec *)(ds + j * N + i);
+        if (drops)
+            attention_kept_(kept, drops, column, j0 + j);
+#pragma GCC unroll 4
+        for (int w = 0; w < 4 && w < left; w++, at += N / TILE_LANES, to += N / TILE_LANES) {
+            const TileVec p = attention_exp2_(*at - lse);
+            TileVec dp = *to;
+            *at = p;
+            if (drops) {
+                *at *= kept[w];
+                dp *= kept[w];
+                __asm__("" : "+v"(dp));  /* rounded before delta is subtracted */
+            }
+            *to = p * (dp - delta);
+        }
+    }
+}
+
+/* s (keys, queries) -> probabilities, then dropped; ds (d of the dropped ones on entry) -> gradient
+ * of q.k but for the scale; lse to base 2. j0: key of the block; drops: NULL: none. */
 static inline void attention_block_ds_(float *restrict s, float *restrict ds,
                                        const float *restrict lse, const float *restrict delta,
-                                       const AttentionRun *run)
+                                       const AttentionRun *run, int64_t j0,
+                                       const AttentionDrops *drops)
 {
-    for (int64_t j = run->j; j < run->j + run->n; j++)
-        for (int64_t i = run->from; i < run->to; i += TILE_LANES) {
-            TileVec *at = (TileVec *)(s + j * ATTENTION_BLOCK + i);
-            TileVec *to = (TileVec *)(ds + j * ATTENTION_BLOCK + i);
-            const TileVec p = attention_exp2_(*at - *(const TileVec *)(lse + i));
-            *at = p;
-            *to = p * (*to - *(const TileVec *)(delta + i));
-        }
+    for (int64_t i = run->from; i < run->to; i += TILE_LANES) {
+        const TileVec of = *(const TileVec *)(lse + i), less = *(const TileVec *)(delta + i);
+        if (drops) {
+            const DrawColumn column = attention_column_(drops, i);
+            attention_vector_ds_(s, ds, of, less, run, i, j0, drops, &column);
+        } else
+            attention_vector_ds_(s, ds, of, less, run, i, j0, NULL, NULL);
+    }
 }
 
 /* Queries i0.. of one query head: dq, and their share of dk and dv. */
@@ -41,14 +68,15 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) float qt[ATTENTION_D * N], dot[ATTENTION_D * N], dqt[ATTENTION_D * N];
-    _Alignas(64) float s[N * N], ds[N * N], kept[N * N];
+    _Alignas(64) float s[N * N], ds[N * N];
     _Alignas(64) float rows[4][N * ATTENTION_D];
     float lse[N] = { 0 }, delta[N] = { 0 };
     AttentionRun run[ATTENTION_RUNS];
     const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
-    const DrawMask draws = attention_draws_(&g->rule);
+    AttentionDrops space;
+    const AttentionDrops *drops = attention_drops_(&space, &g->rule, i0, T);
     attention_keys_(&keys, &g->rule, i0, nq, T);
     const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
     const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
@@ -75,13 +103,7 @@ static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
             tile_product(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * D, .lda = D,
                                   .b = dot + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
             attention_mask_(s, &keys, j0, r, 1);
-            if (g->rule.noise) {
-                attention_kept_(kept, &draws, &g->rule, i0, j0, r, T);
-                attention_drop_(ds, kept, r);
-            }
-            attention_block_ds_(s, ds, lse, delta, r);
-            if (g->rule.noise)
-                attention_drop_(s, kept, r);
+            attention_block_ds_(s, ds, lse, delta, r, j0, drops);
             tile_product(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at, .lda = N,
                                   .b = dout + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
                                   .add = true });
@@ -107,12 +129,13 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
     _Alignas(64) uint32_t qp[N / 2 * ATTENTION_D], dop[N / 2 * ATTENTION_D];
     _Alignas(64) uint32_t dsp[N / 2 * N];
     _Alignas(64) uint16_t p16[N * N], ds16[N * N];
-    _Alignas(64) float dqt[ATTENTION_D * N], s[N * N], ds[N * N], kept[N * N];
+    _Alignas(64) float dqt[ATTENTION_D * N], s[N * N], ds[N * N];
     float lse[N] = { 0 }, delta[N] = { 0 };
     const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow, nq = T - i0 < N ? T - i0 : N;
     const act_t *q = g->q + i0 * row, *dout = g->dout + i0 * orow, *o = g->o + i0 * orow;
     AttentionKeys keys;
-    const DrawMask draws = attention_draws_(&g->rule);
+    AttentionDrops space;
+    const AttentionDrops *drops = attention_drops_(&space, &g->rule, i0, T);
     attention_keys_(&keys, &g->rule, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
@@ -130,13 +153,7 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
         amx_product(ds, N, g->v + j0 * row, row, dot, N, nk, nq, D, false);
         const AttentionRun whole = { .n = nk, .to = nq };
         attention_mask_(s, &keys, j0, &whole, g->scale * ATTENTION_LOG2E);
-        if (g->rule.noise) {
-            attention_kept_(kept, &draws, &g->rule, i0, j0, &whole, T);
-            attention_drop_(ds, kept, &whole);
-        }
-        attention_block_ds_(s, ds, lse, delta, &whole);
-        if (g->rule.noise)
-            attention_drop_(s, kept, &whole);
+        attention_block_ds_(s, ds, lse, delta, &whole, j0, drops);
         for (int64_t i = 0; i < nk * N; i++)
             ds[i] *= g->scale;
         for (int64_t j = 0; j < nk; j++) {

@@ -19,11 +19,34 @@ static inline __attribute__((always_inline)) TileVec attention_top_(const float 
     return top;
 }
 
-/* The softmax carried to the keys of n runs: s becomes 2^(s - max); ot (D, block), the unfinished
- * output, follows the maximum. */
-static inline void attention_softmax_(float *restrict s, float *restrict ot, float *restrict max,
-                                      float *restrict sum, const AttentionRun *run, int n,
-                                      int64_t lanes, int64_t D)
+/* s, at vector i of a run, becomes 2^(s - top), which is added to `sum`, and then is dropped. j0:
+ * key of the block; drops: NULL: none. */
+static inline __attribute__((always_inline)) TileVec
+attention_powers_(float *restrict s, const AttentionRun *run, int64_t i, TileVec top, TileVec sum,
+                  int64_t j0, const AttentionDrops *drops, const DrawColumn *column)
+{
+    enum { N = ATTENTION_BLOCK };
+    for (int64_t j = run->j, left = run->n; left > 0; j += 4, left -= 4) {
+        TileVec kept[4], *at = (TileVec *)(s + j * N + i);
+        if (drops)
+            attention_kept_(kept, drops, column, j0 + j);
+#pragma GCC unroll 4
+        for (int w = 0; w < 4 && w < left; w++, at += N / TILE_LANES) {
+            *at = attention_exp2_(*at - top);
+            sum += *at;
+            if (drops)
+                *at *= kept[w];
+        }
+    }
+    return sum;
+}
+
+/* The softmax carried to the keys of n runs: s becomes 2^(s - max), then is dropped; ot (D, block),
+ * the unfinished output, follows the maximum. j0, drops: as attention_powers_. */
+static inline __attribute__((always_inline)) void
+attention_softmax_(float *restrict s, float *restrict ot, float *restrict max, float *restrict sum,
+                   const AttentionRun *run, int n, int64_t lanes, int64_t D, int64_t j0,
+                   const AttentionDrops *drops)
 {
     enum { N = ATTENTION_BLOCK };
     for (int64_t i = 0; i < lanes; i += TILE_LANES) {
@@ -34,12 +57,13 @@ static inline void attention_softmax_(float *restrict s, float *restrict ot, flo
                 top = attention_top_(s + r->j * N + i, r->n, top);
         const TileVec shrink = attention_exp2_(before - top);
         added *= shrink;
-        for (const AttentionRun *r = run; r < run + n; r++)
-            for (int64_t j = r->j; j < r->j + r->n && r->from <= i && i < r->to; j++) {
-                const TileVec p = attention_exp2_(*(TileVec *)(s + j * N + i) - top);
-                *(TileVec *)(s + j * N + i) = p;
-                added += p;
-            }
+        const DrawColumn column = drops ? attention_column_(drops, i) : (DrawColumn){ .sample = 0 };
+        for (const AttentionRun *r = run; r < run + n; r++) {
+            if (i < r->from || i >= r->to)
+                continue;
+            added = drops ? attention_powers_(s, r, i, top, added, j0, drops, &column)
+                          : attention_powers_(s, r, i, top, added, j0, NULL, NULL);
+        }
         *(TileVec *)(max + i) = top;
         *(TileVec *)(sum + i) = added;
         for (int64_t d = 0; d < D; d++)
@@ -69,13 +93,14 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) float qt[ATTENTION_D * N], ot[ATTENTION_D * N], kv[2][N * ATTENTION_D];
-    _Alignas(64) float s[N * N], kept[N * N];
+    _Alignas(64) float s[N * N];
     float max[N], sum[N];
     AttentionRun run[ATTENTION_RUNS];
     const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
-    const DrawMask draws = attention_draws_(rule);
+    AttentionDrops space;
+    const AttentionDrops *drops = attention_drops_(&space, rule, i0, T);
     attention_keys_(&keys, rule, i0, nq, T);
     const float *qf = attention_rows_(kv[0], q, nq, D, row);
     attention_transpose_(qt, qf, nq, D, scale * ATTENTION_LOG2E);
@@ -92,16 +117,11 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
                                   .n = r->to - r->from, .k = D });
             attention_mask_(s, &keys, j0, r, 1);
         }
-        attention_softmax_(s, ot, max, sum, run, n, lanes, D);
-        for (const AttentionRun *r = run; r < run + n; r++) {
-            if (rule->noise) {
-                attention_kept_(kept, &draws, rule, i0, j0, r, T);
-                attention_drop_(s, kept, r);
-            }
+        attention_softmax_(s, ot, max, sum, run, n, lanes, D, j0, drops);
+        for (const AttentionRun *r = run; r < run + n; r++)
             tile_product(&(Tile){ .c = ot + r->from, .ldc = N, .a = vf + r->j * D, .lda = D,
                                   .transposed = true, .b = s + r->j * N + r->from, .ldb = N,
                                   .m = D, .n = r->to - r->from, .k = r->n, .add = true });
-        }
     }
     attention_finish_(o, lse, ot, max, sum, nq, D, orow);
 }
@@ -128,11 +148,12 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], p[N / 2 * N];
-    _Alignas(64) float ot[ATTENTION_D * N], s[N * N], kept[N * N];
+    _Alignas(64) float ot[ATTENTION_D * N], s[N * N];
     float max[N], sum[N];
     const int64_t nq = T - i0 < N ? T - i0 : N;
     AttentionKeys keys;
-    const DrawMask draws = attention_draws_(rule);
+    AttentionDrops space;
+    const AttentionDrops *drops = attention_drops_(&space, rule, i0, T);
     attention_keys_(&keys, rule, i0, nq, T);
     amx_begin();
     amx_transposed_pairs(qt, N, q, nq, D, row);
@@ -143,11 +164,7 @@ static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const
         amx_product(s, N, k + j0 * row, row, qt, N, nk, nq, D, false);
         const AttentionRun whole = { .n = nk, .to = nq };
         attention_mask_(s, &keys, j0, &whole, scale * ATTENTION_LOG2E);
-        attention_softmax_(s, ot, max, sum, &whole, 1, nq, D);
-        if (rule->noise) {
-            attention_kept_(kept, &draws, rule, i0, j0, &whole, T);
-            attention_drop_(s, kept, &whole);
-        }
+        attention_softmax_(s, ot, max, sum, &whole, 1, nq, D, j0, drops);
         attention_round_pairs_(p, s, nk, nq);
         amx_product(ot, N, vt + j0, T, p, N, D, nq, nk, true);
     }

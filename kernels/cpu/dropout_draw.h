@@ -22,6 +22,9 @@ enum {
     DRAW_WORDS = 4 * DRAW_LANES  /* of a vector of counters */
 };
 
+#define DRAW_BY0 0xD2511F53u     /* factors of the first and the third word in each round */
+#define DRAW_BY1 0xCD9E8D57u
+
 typedef uint32_t DrawWords
     __attribute__((vector_size(DRAW_LANES * 4), aligned(4), may_alias));
 typedef uint64_t DrawPairs __attribute__((vector_size(DRAW_LANES * 4)));
@@ -61,32 +64,89 @@ static inline __attribute__((always_inline)) DrawPairs draw_products_(DrawPairs 
 #endif
 }
 
+/* Counters in the middle of their rounds: those of even lanes, and of odd ones. */
+typedef struct {
+    DrawPairs a[2], b[2], c[2], d[2];
+} DrawState;
+
+/* Returns philox() of counters that are through their first rounds. */
+static inline __attribute__((always_inline)) Draw draw_rounds_(const DrawMask *m, DrawState s,
+                                                               const int first)
+{
+#pragma GCC unroll 10
+    for (int round = first; round < 10; round++)
+#pragma GCC unroll 2
+        for (int odd = 0; odd < 2; odd++) {
+            const DrawPairs p0 = draw_products_(s.a[odd], DRAW_BY0);
+            const DrawPairs p1 = draw_products_(s.c[odd], DRAW_BY1);
+            s.a[odd] = p1 >> 32 ^ s.b[odd] ^ (DrawPairs)m->key0[round];
+            s.b[odd] = p1;
+            s.c[odd] = p0 >> 32 ^ s.d[odd] ^ (DrawPairs)m->key1[round];
+            s.d[odd] = p0;
+        }
+    const DrawPairs low = (DrawPairs){ 0 } + 0xffffffff;
+    return (Draw){ { (DrawWords)((s.a[0] & low) | s.a[1] << 32),
+                     (DrawWords)((s.b[0] & low) | s.b[1] << 32),
+                     (DrawWords)((s.c[0] & low) | s.c[1] << 32),
+                     (DrawWords)((s.d[0] & low) | s.d[1] << 32) } };
+}
+
 /* Returns philox() of each lane's counter. */
 static inline __attribute__((always_inline)) Draw draw_words(const DrawMask *m, Draw counter)
 {
-    DrawPairs a[2], b[2], c[2], d[2];
+    DrawState s;
 #pragma GCC unroll 2
     for (int odd = 0; odd < 2; odd++) {
-        a[odd] = (DrawPairs)counter.word[0] >> 32 * odd;
-        b[odd] = (DrawPairs)counter.word[1] >> 32 * odd;
-        c[odd] = (DrawPairs)counter.word[2] >> 32 * odd;
-        d[odd] = (DrawPairs)counter.word[3] >> 32 * odd;
+        s.a[odd] = (DrawPairs)counter.word[0] >> 32 * odd;
+        s.b[odd] = (DrawPairs)counter.word[1] >> 32 * odd;
+        s.c[odd] = (DrawPairs)counter.word[2] >> 32 * odd;
+        s.d[odd] = (DrawPairs)counter.word[3] >> 32 * odd;
     }
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; round++)
+    return draw_rounds_(m, s, 0);
+}
+
+/* A vector of counters that differ in their second word only, for any first word: the product of
+ * round 1, which the first word does not reach. */
+typedef struct {
+    DrawPairs product[2];
+    uint32_t sample;
+} DrawColumn;
+
+/* row: the second words; sample: without that of the mask. */
+static inline __attribute__((always_inline)) DrawColumn draw_column(const DrawMask *m,
+                                                                    DrawWords row, uint32_t sample)
+{
+    DrawColumn column = { .sample = m->sample + sample };
+    const uint32_t high = (uint32_t)((uint64_t)column.sample * DRAW_BY1 >> 32);
+    const DrawPairs a = (DrawPairs)(row ^ m->key0[0] ^ ((DrawWords){ 0 } + high));
+    column.product[0] = draw_products_(a, DRAW_BY0);
+    column.product[1] = draw_products_(a >> 32, DRAW_BY0);
+    return column;
+}
+
+/* Returns draw_words() of a column's counters with the first word `quad`: products of words that
+ * all lanes share are scalar ones, a quarter of all. */
+static inline __attribute__((always_inline)) Draw draw_column_words(const DrawMask *m,
+                                                                    const DrawColumn *column,
+                                                                    uint32_t quad)
+{
+    const uint64_t p0 = (uint64_t)quad * DRAW_BY0;
+    const uint32_t b1 = column->sample * DRAW_BY1;
+    const uint32_t c1 = (uint32_t)(p0 >> 32) ^ m->step ^ m->key1[0][0];
+    const uint64_t p1 = (uint64_t)c1 * DRAW_BY1;
+    const uint32_t a2 = (uint32_t)(p1 >> 32) ^ b1 ^ m->key0[1][0];
+    const uint64_t q0 = (uint64_t)a2 * DRAW_BY0;
+    const DrawPairs zero = { 0 };
+    DrawState s;
 #pragma GCC unroll 2
-        for (int odd = 0; odd < 2; odd++) {
-            const DrawPairs p0 = draw_products_(a[odd], 0xD2511F53);
-            const DrawPairs p1 = draw_products_(c[odd], 0xCD9E8D57);
-            a[odd] = p1 >> 32 ^ b[odd] ^ (DrawPairs)m->key0[round];
-            b[odd] = p1;
-            c[odd] = p0 >> 32 ^ d[odd] ^ (DrawPairs)m->key1[round];
-            d[odd] = p0;
-        }
-    const DrawPairs low = (DrawPairs){ 0 } + 0xffffffff;
-    return (Draw){ { (DrawWords)((a[0] & low) | a[1] << 32), (DrawWords)((b[0] & low) | b[1] << 32),
-                     (DrawWords)((c[0] & low) | c[1] << 32),
-                     (DrawWords)((d[0] & low) | d[1] << 32) } };
+    for (int odd = 0; odd < 2; odd++) {
+        const DrawPairs c2 = column->product[odd] >> 32 ^ (zero + ((uint32_t)p0 ^ m->key1[1][0]));
+        s.b[odd] = draw_products_(c2, DRAW_BY1);
+        s.a[odd] = s.b[odd] >> 32 ^ (zero + ((uint32_t)p1 ^ m->key0[2][0]));
+        s.c[odd] = column->product[odd] ^ (zero + ((uint32_t)(q0 >> 32) ^ m->key1[2][0]));
+        s.d[odd] = zero + (uint32_t)q0;
+    }
+    return draw_rounds_(m, s, 3);
 }
 
 /* Returns the mask factor of each word: 0 if it drops its element, else the scale. */
