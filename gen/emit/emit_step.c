@@ -346,8 +346,8 @@ static char *expand(const Call *c, const char *word)
         return text_copy(call_measure(c, word).sym);
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
     if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1])) {
-        const Op *op = call_op(c, 0);
-        if (strchr(w, '?') && !has_operand(op, w))
+        const int of = w > word ? word[0] - '0' : 0;
+        if (strchr(w, '?') && !has_operand(call_op(c, of), w))
             return text_copy("NULL");
         Ref r = kernel_operand(c->p, c->group, word);
         return c->tuned ? variant_operand(c->tuned, r, w[0] == 'o') : operand(c->p, r);

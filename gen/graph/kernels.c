@@ -214,6 +214,14 @@ static int64_t lora_dy_bytes(const Op *op)
 }
 
 #define attr(key) (op_attr(op, #key)->i)
+
+/* What lora.h keeps of an op lora or lora_bwd. */
+static int64_t lora_bytes(const Op *op, Ref x, Ref y)
+{
+    return lora_workspace(rows(x), cols(x), cols(y), attr(rank), attr(parts), dropout(op),
+                          bytes(x));
+}
+
 #define ATTENTION(pass, x) \
     attention_##pass##_workspace(size(x, 0), size(x, 1), attr(kv), attr(dim), bytes(x))
 #define ATTENTION_CUDA(pass, x) \
@@ -229,8 +237,7 @@ static int64_t lora_dy_bytes(const Op *op)
 #define FFN_LORA(pass, up) \
     pass##_workspace(attr(tile), size(up, 0), attr(gates), cols(in[0]), attr(rank), \
                      parts_of(op, "up_parts"), parts_of(op, "down_parts"), bytes(in[0]))
-#define LORA(x, y) \
-    lora_workspace(rows(x), cols(x), cols(y), attr(rank), attr(parts), dropout(op), bytes(x))
+#define LORA(x, y) lora_bytes(op, x, y)
 #define LORA_CUDA(x, a) \
     lora_cuda_workspace(rows(x), cols(a), attr(rank), attr(parts), dropout(op), bytes(x))
 

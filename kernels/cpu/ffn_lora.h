@@ -41,9 +41,11 @@ static inline FfnLoraTile ffn_lora_tile_(void *ws, int64_t tile, int64_t G, int6
 static inline void ffn_lora_up_(FfnLoraTile t, const act_t *x, const FfnWeights *w,
                                 const FfnAdapters *a, Gemm *mm_up, Lora *up, void *ws)
 {
-    gemm_run(mm_up, t.t.wide, x, w->up, w->up_bias, ws);
     if (up)
-        lora_fwd(t.t.wide, t.up_u, x, a->up_a, a->up_b, NULL, 0, up, ws);
+        linear_lora_fwd(t.t.wide, t.up_u, x, w->up, w->up_bias, a->up_a, a->up_b, NULL, 0, mm_up,
+                        up, ws);
+    else
+        gemm_run(mm_up, t.t.wide, x, w->up, w->up_bias, ws);
 }
 
 /* mm_up, mm_down: as of ffn_fwd; up, down: of a tile's rows, without dropout, NULL: no adapters;
@@ -58,9 +60,11 @@ static inline void ffn_lora_fwd(act_t *y, const act_t *x, const FfnWeights *w, c
     for (int64_t i = 0; i < rows; i += tile) {
         ffn_lora_up_(t, x + i * C, w, a, mm_up, up, ws);
         ffn_act_(t.t, activation, tile, F);
-        gemm_run(mm_down, y + i * C, t.t.act, w->down, w->down_bias, ws);
         if (down)
-            lora_fwd(y + i * C, t.down_u, t.t.act, a->down_a, a->down_b, NULL, 0, down, ws);
+            linear_lora_fwd(y + i * C, t.down_u, t.t.act, w->down, w->down_bias, a->down_a,
+                            a->down_b, NULL, 0, mm_down, down, ws);
+        else
+            gemm_run(mm_down, y + i * C, t.t.act, w->down, w->down_bias, ws);
     }
 }
 
@@ -89,18 +93,20 @@ static inline void ffn_lora_bwd(act_t *dx, const act_t *dy, const act_t *x, cons
         }
     for (int64_t i = 0; i < rows; i += tile) {
         ffn_lora_up_(t, x + i * C, w, a, mm_up, up, ws);
-        gemm_run(mm_down_dx, t.dact, dy + i * C, w->down, NULL, ws);
         if (down) {
             ffn_act_(t.t, activation, tile, F);
             gemm_run(&down->u, t.down_u, t.t.act, a->down_a, NULL, ws);
-            lora_bwd(t.dact, d->down_a, d->down_b, dy + i * C, t.t.act, t.down_u, a->down_a,
-                     a->down_b, NULL, 0, down_bwd, ws);
+            linear_lora_bwd(t.dact, d->down_a, d->down_b, dy + i * C, t.t.act, t.down_u, w->down,
+                            a->down_a, a->down_b, NULL, 0, mm_down_dx, down_bwd, ws);
+        } else {
+            gemm_run(mm_down_dx, t.dact, dy + i * C, w->down, NULL, ws);
         }
         ffn_act_bwd_(back, activation, tile, F);
-        gemm_run(mm_up_dx, dx + i * C, t.t.wide, w->up, NULL, ws);
         if (up)
-            lora_bwd(dx + i * C, d->up_a, d->up_b, t.t.wide, x + i * C, t.up_u, a->up_a, a->up_b,
-                     NULL, 0, up_bwd, ws);
+            linear_lora_bwd(dx + i * C, d->up_a, d->up_b, t.t.wide, x + i * C, t.up_u, w->up,
+                            a->up_a, a->up_b, NULL, 0, mm_up_dx, up_bwd, ws);
+        else
+            gemm_run(mm_up_dx, dx + i * C, t.t.wide, w->up, NULL, ws);
     }
 }
 

@@ -264,14 +264,21 @@ static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
     snprintf(to, GEMM_ALGO_BYTES, "%s %s", g->library ? "oneDNN" : "own blocks,", name);
 }
 
-/* bias NULL: none. ws: GEMM_WORKSPACE bytes. */
-static inline void gemm_run(Gemm *g, void *c, const void *a, const void *b, const void *bias,
-                            void *ws)
+/* Whether gemm_run_term() can add a term of so many products an element. */
+static inline bool gemm_takes_term(const Gemm *g, int64_t parts, int64_t rank)
+{
+    return !g->library && parts * rank <= GEMM_TERM;
+}
+
+/* bias NULL: none. term: NULL, or one that gemm_takes_term(), of a product with scale 1 and beta 0
+ * whose C is act_t; of GEMM_NT with bl 1, else with bj 1. ws: GEMM_WORKSPACE bytes. */
+static inline void gemm_run_term(Gemm *g, void *c, const void *a, const void *b, const void *bias,
+                                 const GemmTerm *term, void *ws)
 {
     const GemmLibrary *lib = g->library;
     if (!lib) {
         const GemmShape shape = gemm_shape_(g);
-        gemm_blocks(&shape, c, a, b, g->bias ? bias : NULL, gemm_tiles, ws);
+        gemm_blocks(&shape, c, a, b, g->bias ? bias : NULL, term, gemm_tiles, ws);
         return;
     }
     const int64_t parts = lib->down * lib->across;
@@ -279,6 +286,12 @@ static inline void gemm_run(Gemm *g, void *c, const void *a, const void *b, cons
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
     for (int64_t part = 0; part < parts; part++)
         gemm_part_run_(g, part, c, a, b, bias, ws);
+}
+
+static inline void gemm_run(Gemm *g, void *c, const void *a, const void *b, const void *bias,
+                            void *ws)
+{
+    gemm_run_term(g, c, a, b, bias, NULL, ws);
 }
 
 #endif

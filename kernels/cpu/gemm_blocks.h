@@ -1,7 +1,8 @@
 /* gemm_blocks.h -- blocked matrix product with fp32 sums: C = scale * (A B + bias) + beta * C.
  *
  * In:    A (m, k) and B (k, n) act_t, each with one stride of 1; C (m, n) with contiguous rows.
- * Out:   each element: multiply-adds in the order of k, in blocks of GEMM_DEPTH, in order.
+ * Out:   each element: multiply-adds in the order of k, in blocks of GEMM_DEPTH, in order; then
+ *        those of a low-rank term.
  * Keeps: the bits of row i depend on row i of A and on B alone: not on m or threads; those of fused
  *        multiply-adds not on the vector width either.
  * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Tiles
@@ -24,6 +25,14 @@ typedef struct {
     bool beta, out_f32, transposed;
 } GemmShape;
 
+/* A low-rank term of C: columns column[p] .. + width[p] += A_p B_p, `rank` products each. Element
+ * (i, r) of A_p is a[i * ai + p * rank + r], (r, j) of B_p is b[p][r * bl + j * bj], j counted from
+ * column[p]. parts * rank is at most GEMM_TERM. */
+typedef struct {
+    int64_t parts, rank, ai, bl, bj, column[GEMM_PARTS], width[GEMM_PARTS];
+    const act_t *a, *b[GEMM_PARTS];
+} GemmTerm;
+
 /* Cache lines to prefetch in order: `lines` in each row, rows `stride` bytes apart. They are taken
  * in shares; `taken` have been. */
 typedef struct {
@@ -42,9 +51,12 @@ typedef struct {
  * consecutive k, the first one in the low half. A: rows GEMM_STRIDE units apart or, with `strips`,
  * strips of GEMM_STRIP rows stored column by column. B: panels of one or two vectors a row, the
  * last one padded with zeros; with b_in_place only that one, the others are read where they are.
- * c (chunk, columns): the sums of a bf16 result deeper than GEMM_DEPTH. */
+ * c (chunk, columns): the sums of a bf16 result deeper than GEMM_DEPTH. term_a, term_b: rows of
+ * GEMM_TERM_STRIDE floats and panels of a low-rank term, `units` a part. */
 typedef struct {
-    float *a, *b, *c;
+    float *a, *b, *c, *term_a, *term_b;
+    const GemmTerm *term;        /* NULL: none, or not at this depth */
+    int64_t units, column;       /* column: of C, the block's first */
     const void *rows;            /* of A: packed ones, or where they are */
     const float *b_rows;         /* of B with b_in_place, ldb floats apart */
     int64_t columns, chunk, k, ai, ldb;
@@ -93,11 +105,32 @@ static inline void gemm_take_share(GemmAhead *ahead, GemmInput *in)
     in->skip = lines->stride - lines->lines * GEMM_LINE;
 }
 
-/* C (m, columns) of one panel. Transposed tiles, and with AVX2 partial ones, are computed in a
- * buffer first. */
+/* Parts [first, end) of a term. */
+typedef struct {
+    int64_t first, end;
+} GemmPartRange;
+
+/* The parts that columns [j, j + n) of C have. Transposed, a tile's rows are the columns of C, and
+ * its panels have all parts. */
+static inline GemmPartRange gemm_term_parts(const GemmTerm *term, int64_t j, int64_t n,
+                                            bool transposed)
+{
+    if (transposed)
+        return (GemmPartRange){ 0, term->parts };
+    GemmPartRange range = { term->parts, 0 };
+    for (int64_t p = 0; p < term->parts; p++)
+        if (term->column[p] < j + n && j < term->column[p] + term->width[p]) {
+            range.first = p < range.first ? p : range.first;
+            range.end = p + 1;
+        }
+    return range;
+}
+
+/* C (m, columns) of one panel, which begins at column j of the block. Transposed tiles, and with
+ * AVX2 partial ones, are computed in a buffer first. */
 static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPacked *p,
-                              const float *b, int64_t ldb, int64_t m, int64_t columns,
-                              GemmFinish finish)
+                              const float *b, int64_t ldb, int64_t m, int64_t j,
+                              int64_t columns, GemmFinish finish)
 {
     const int vectors = columns > t->lanes ? 2 : 1, width = vectors * t->lanes;
     const bool direct = !finish.transposed && (columns == width || t->lanes > 8);
@@ -106,6 +139,13 @@ static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPac
     const GemmFinish raw = { .scale = 1, .columns = width };
     GemmInput in = { .b = b, .ahead = (const char *)b, .ai = p->ai, .ldb = ldb, .k = p->k };
     finish.columns = columns;
+    if (p->term) {
+        const GemmPartRange parts = gemm_term_parts(p->term, p->column + j, columns,
+                                                    finish.transposed);
+        in.term = parts.end > parts.first ? (parts.end - parts.first) * p->units : 0;
+        in.term_a = p->term_a + parts.first * p->units;
+        in.term_b = p->term_b + (j * p->term->parts + parts.first * width) * p->units;
+    }
     for (int64_t i = 0; i < m;) {
         float sums[GEMM_STRIP * GEMM_PANEL];
         const char *a = (const char *)p->rows + i * p->ai;
@@ -126,6 +166,7 @@ static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPac
             gemm_finish_tile(c + i * ci, ldc, sums, width, rows, columns, i, &finish);
         }
         i += rows;
+        in.term_a += rows * GEMM_TERM_STRIDE;
         if (finish.rounded)
             finish.rounded += rows * to;
     }
@@ -148,9 +189,9 @@ static inline void gemm_block(const GemmTiles *t, float *c, int64_t ldc, GemmPac
         const int64_t columns = n - j < width ? n - j : width;
         const int64_t stored = gemm_panel_width(t, columns);
         if (p->b_in_place && columns == stored)
-            gemm_panel(t, c + j * cj, ldc, p, p->b_rows + j, p->ldb, m, columns, finish);
+            gemm_panel(t, c + j * cj, ldc, p, p->b_rows + j, p->ldb, m, j, columns, finish);
         else
-            gemm_panel(t, c + j * cj, ldc, p, p->b + j * p->k, stored, m, columns, finish);
+            gemm_panel(t, c + j * cj, ldc, p, p->b + j * p->k, stored, m, j, columns, finish);
         if (finish.bias && !finish.transposed)
             finish.bias += width;
         if (finish.rounded)
@@ -200,17 +241,78 @@ static inline void gemm_pack_b(const GemmPacked *p, const GemmShape *s, const ac
     }
 }
 
-/* Divides `bytes` of workspace among the packed blocks. */
-static inline GemmPacked gemm_divide(void *ws, int64_t bytes)
+/* The part of columns [j, j + n) of C that part p of a term adds to, from j on. */
+static inline GemmPartRange gemm_term_columns(const GemmTerm *term, int64_t p, int64_t j, int64_t n)
 {
-    const int64_t fixed = GEMM_ROWS * GEMM_STRIDE;
-    const int64_t column = GEMM_DEPTH + (GEMM_F32 ? 0 : GEMM_CHUNK);
+    const int64_t first = term->column[p] - j, end = first + term->width[p];
+    return (GemmPartRange){ first > 0 ? first : 0, end < n ? end : n };
+}
+
+/* Packs rows [i, i + m) of a term's first operand: A or, transposed, the transpose of B, whose
+ * parts have other rows. */
+static inline void gemm_pack_term_a(const GemmPacked *p, const GemmTerm *term, bool transposed,
+                                    int64_t i, int64_t m, const GemmTiles *t)
+{
+    if (transposed)
+        memset(p->term_a, 0, (size_t)(m * GEMM_TERM_STRIDE) * sizeof *p->term_a);
+    for (int64_t part = 0; part < term->parts; part++) {
+        float *to = p->term_a + part * p->units;
+        if (!transposed) {
+            t->pack_rows(to, GEMM_TERM_STRIDE, term->a + i * term->ai + part * term->rank, term->ai,
+                         m, term->rank);
+            continue;
+        }
+        const GemmPartRange rows = gemm_term_columns(term, part, i, m);
+        if (rows.first < rows.end)
+            t->pack_rows(to + rows.first * GEMM_TERM_STRIDE, GEMM_TERM_STRIDE,
+                         term->b[part] + (i + rows.first - term->column[part]) * term->bj, term->bj,
+                         rows.end - rows.first, term->rank);
+    }
+}
+
+/* Packs columns [j, j + n) of a term's second operand: B or, transposed, the transpose of A. */
+static inline void gemm_pack_term_b(const GemmPacked *p, const GemmTerm *term, bool transposed,
+                                    int64_t j, int64_t n, const GemmTiles *t)
+{
+    const int widest = 2 * t->lanes;
+    const int64_t units = term->parts * p->units;
+    float *panel = p->term_b;
+    for (int64_t end = j + n; j < end; j += widest, panel += widest * units) {
+        const int64_t columns = end - j < widest ? end - j : widest;
+        const int64_t width = gemm_panel_width(t, columns);
+        memset(panel, 0, (size_t)(width * units) * sizeof *panel);
+        for (int64_t part = 0; part < term->parts; part++) {
+            float *to = panel + part * p->units * width;
+            if (transposed) {
+                t->pack_transposed(to, width, term->a + j * term->ai + part * term->rank, term->ai,
+                                   columns, term->rank);
+                continue;
+            }
+            const GemmPartRange of = gemm_term_columns(term, part, j, columns);
+            const act_t *b = term->b[part] + (j + of.first - term->column[part]) * term->bj;
+            if (of.first < of.end && term->bl == 1)
+                t->pack_transposed(to + of.first, width, b, term->bj, of.end - of.first,
+                                   term->rank);
+            else if (of.first < of.end)
+                t->pack_columns(to + of.first, width, b, term->bl, of.end - of.first, term->rank);
+        }
+    }
+}
+
+/* Divides `bytes` of workspace among the packed blocks. */
+static inline GemmPacked gemm_divide(void *ws, int64_t bytes, bool term)
+{
+    const int64_t rows = GEMM_ROWS * GEMM_STRIDE, of_term = term ? GEMM_TERM : 0;
+    const int64_t fixed = rows + (term ? GEMM_ROWS * GEMM_TERM_STRIDE : 0);
+    const int64_t packed = GEMM_DEPTH + of_term, column = packed + (GEMM_F32 ? 0 : GEMM_CHUNK);
     int64_t columns = (bytes / (int64_t)sizeof(float) - fixed) / column / GEMM_PANEL * GEMM_PANEL;
     columns = columns < GEMM_COLUMNS ? columns : GEMM_COLUMNS;
-    const int64_t sums = bytes / (int64_t)sizeof(float) - fixed - GEMM_DEPTH * columns;
+    const int64_t sums = bytes / (int64_t)sizeof(float) - fixed - packed * columns;
     GemmPacked p = { .a = ws, .columns = columns, .chunk = sums / columns / GEMM_ROWS * GEMM_ROWS };
+    p.term_a = p.a + rows;
     p.b = p.a + fixed;
-    p.c = p.b + GEMM_DEPTH * columns;
+    p.term_b = p.b + GEMM_DEPTH * columns;
+    p.c = p.term_b + of_term * columns;
     return p;
 }
 
@@ -272,10 +374,10 @@ static inline bool gemm_near(int64_t stride, int64_t m, int64_t n)
     return GEMM_F32 && (bytes < GEMM_SETS || (bytes == GEMM_SETS && m + n <= GEMM_WIDE));
 }
 
-/* C (m, n) of A and B, by one thread. */
+/* C (m, n) of A, B and a term of these rows and columns (NULL: none), by one thread. */
 static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, const act_t *b,
-                                  const wt_t *bias, int64_t m, int64_t n, const GemmTiles *t,
-                                  GemmPacked p)
+                                  const wt_t *bias, const GemmTerm *term, int64_t m, int64_t n,
+                                  const GemmTiles *t, GemmPacked p)
 {
     const bool rounds = !GEMM_F32 && !s->out_f32;
     const int64_t depth = GEMM_DEPTH * t->values;
@@ -290,6 +392,7 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                      t->values * sizeof *a == sizeof(float);
     p.b_in_place = p.strips && s->bj == 1 && gemm_near(s->bl, m, n);
     p.ldb = s->bl;
+    p.units = term ? (term->rank + t->values - 1) / t->values : 0;
     for (int64_t j0 = 0; j0 < n; j0 += p.columns) {
         const int64_t columns = n - j0 < p.columns ? n - j0 : p.columns;
         for (int64_t i0 = 0; i0 < m; i0 += chunk) {
@@ -302,6 +405,10 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                 const bool small = gemm_is_small(&p, s, end - i0, columns);
                 p.b_rows = (const void *)b0;
                 gemm_pack_b(&p, s, b0, columns, k, t);
+                p.term = l + k == s->k ? term : NULL;
+                p.column = j0;
+                if (p.term)
+                    gemm_pack_term_b(&p, term, s->transposed, j0, columns, t);
                 if (small)
                     p.ahead = gemm_next_depth(&p, s, a0 + k * s->al, b0 + k * s->bl, end - i0,
                                               columns, next_k, t);
@@ -324,6 +431,8 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                     for (int64_t x = 0; x < nbias; x++)
                         biases[x] = act_load(bias + (s->transposed ? i : j0) + x);
                     gemm_pack_a(&p, s, first, rows, k, t);
+                    if (p.term)
+                        gemm_pack_term_a(&p, term, s->transposed, i, rows, t);
                     if (!small)
                         p.ahead = gemm_next_rows(&p, s, first + rows * s->ai,
                                                  j0 && !p.strips ? 0 : next_rows,
@@ -366,16 +475,28 @@ static inline bool gemm_swaps(const GemmShape *s)
     return s->m <= GEMM_FEW && s->m < s->n && s->al == 1 && s->bl == 1;
 }
 
-/* bias (n) or NULL; ws: GEMM_WORKSPACE bytes; t: tiles that this CPU has. */
+/* The term of a rectangle of C from row i and column j on. */
+static inline GemmTerm gemm_term_from(const GemmTerm *term, int64_t i, int64_t j)
+{
+    GemmTerm from = *term;
+    from.a += i * from.ai;
+    for (int64_t p = 0; p < from.parts; p++)
+        from.column[p] -= j;
+    return from;
+}
+
+/* bias (n) or NULL; term: NULL: none, only of scale 1; its A and B are stored by rows of C if both
+ * operands are. ws: GEMM_WORKSPACE bytes; t: tiles that this CPU has. */
 static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, const act_t *b,
-                               const wt_t *bias, const GemmTiles *t, void *ws)
+                               const wt_t *bias, const GemmTerm *term, const GemmTiles *t, void *ws)
 {
     enum {                       /* floats: the fewest columns are one panel */
-        LEAST = GEMM_ROWS * GEMM_STRIDE + GEMM_PANEL * (GEMM_DEPTH + GEMM_CHUNK),
+        LEAST = GEMM_ROWS * (GEMM_STRIDE + GEMM_TERM_STRIDE) +
+                GEMM_PANEL * (GEMM_DEPTH + GEMM_CHUNK + GEMM_TERM),
         MOST = GEMM_WORKSPACE / (LEAST * (int)sizeof(float))
     };
     GemmShape s = *shape;
-    if (gemm_swaps(shape)) {
+    if (gemm_swaps(shape)) {     /* a term's B is then stored by rank, too */
         const act_t *few = a;
         a = b, b = few;
         s.m = shape->n, s.n = shape->m, s.ai = shape->bj, s.bj = shape->ai, s.transposed = true;
@@ -393,10 +514,13 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
     for (int64_t part = 0; part < parts; part++) {
         const int64_t i = part % down * rows, j = part / down * columns;
         const int64_t at = s.transposed ? j * s.ldc + i : i * s.ldc + j;
+        GemmTerm of;
+        if (term)
+            of = gemm_term_from(term, s.transposed ? j : i, s.transposed ? i : j);
         gemm_rectangle(&s, (char *)c + at * size, a + i * s.ai, b + j * s.bj,
-                       bias ? bias + (s.transposed ? i : j) : NULL, s.m - i < rows ? s.m - i : rows,
-                       s.n - j < columns ? s.n - j : columns, t,
-                       gemm_divide((char *)ws + part * bytes, bytes));
+                       bias ? bias + (s.transposed ? i : j) : NULL, term ? &of : NULL,
+                       s.m - i < rows ? s.m - i : rows, s.n - j < columns ? s.n - j : columns, t,
+                       gemm_divide((char *)ws + part * bytes, bytes, term));
     }
 }
 

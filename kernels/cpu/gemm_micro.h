@@ -9,6 +9,7 @@
  *        optimisation level (hence intrinsics: a compiler may or may not contract a * b + c). */
 #if MICRO_LANES == 16
 #define MICRO_TALL 12            /* rows by two vectors: 24 sums in 32 registers */
+#define MICRO_HEIGHTS { 12, 8, 4, 1 }
 #define V(name) _mm512_##name##_ps
 #ifdef MICRO_PAIRS
 #define MICRO(name) gemm_pairs_##name
@@ -27,6 +28,7 @@ typedef __m512 MICRO(Vector);
 #define MICRO_NAME "AVX2"
 #define MICRO_TARGET optimize("O3")
 #define MICRO_TALL 6             /* 12 in 16 */
+#define MICRO_HEIGHTS { 6, 4, 1 }
 #define V(name) _mm256_##name##_ps
 typedef __m256 MICRO(Vector);
 #endif
@@ -199,6 +201,22 @@ MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, const G
         for (int r = 0; r < rows; r += 3)
             third[r / 3] += sizeof(float);
     }
+    const float *row = in->term_a;
+    b = in->term_b;
+    for (int64_t l = strips ? 0 : in->term; l > 0; l--, row++, b += vectors * MICRO_LANES) {
+        MICRO(Vector) columns[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++)
+            columns[v] = V(loadu)(b + v * MICRO_LANES);
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+            const MICRO(Vector) unit =
+                V(set1)(*(const MICRO(Float) *)(const void *)(row + r * GEMM_TERM_STRIDE));
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++)
+                acc[r][v] = MICRO_ADD(unit, columns[v], acc[r][v]);
+        }
+    }
     /* addresses of rows: cheaper computed again than kept */
     __asm__("" : "+r"(c), "+r"(y));
     if (MICRO_LANES == 8 || finish->columns >= vectors * MICRO_LANES)
@@ -226,6 +244,9 @@ MICRO_TILE(12_1, 12, 1)
 MICRO_TILE(4_1, 4, 1)
 MICRO_TILE(1_1, 1, 1)
 MICRO_TILE(tall_2, MICRO_TALL, 2)
+#if MICRO_LANES == 16
+MICRO_TILE(8_2, 8, 2)
+#endif
 MICRO_TILE(4_2, 4, 2)
 MICRO_TILE(1_2, 1, 2)
 #undef MICRO_TILE
@@ -386,11 +407,14 @@ static const GemmTiles MICRO(tiles) = {
     .name = MICRO_NAME,
     .lanes = MICRO_LANES,
     .values = MICRO_VALUES,
-    .rows = { { 12, 4, 1 }, { MICRO_TALL, 4, 1 } },
+    .rows = { { 12, 4, 1 }, MICRO_HEIGHTS },
     .tile = { { { MICRO(rows_12_1), MICRO(strip_12_1) },
                 { MICRO(rows_4_1), MICRO(strip_4_1) },
                 { MICRO(rows_1_1), MICRO(strip_1_1) } },
               { { MICRO(rows_tall_2), MICRO(strip_tall_2) },
+#if MICRO_LANES == 16
+                { MICRO(rows_8_2), MICRO(strip_8_2) },
+#endif
                 { MICRO(rows_4_2), MICRO(strip_4_2) },
                 { MICRO(rows_1_2), MICRO(strip_1_2) } } },
     .pack_rows = MICRO(pack_rows),
@@ -402,6 +426,7 @@ static const GemmTiles MICRO(tiles) = {
 #undef MICRO_NAME
 #undef MICRO_VALUES
 #undef MICRO_TALL
+#undef MICRO_HEIGHTS
 #undef MICRO_TARGET
 #undef MICRO_ADD
 #undef MICRO_INLINE

@@ -11,6 +11,7 @@
 
 enum {
     GEMM_DEPTH = 256,            /* of k at a time, in units: the only constant that changes bits */
+    GEMM_HEIGHTS = 4,            /* of tiles of one width, at most */
     GEMM_STRIP = 12,             /* rows of A in a strip */
     GEMM_STRIDE = GEMM_DEPTH + 16, /* floats between packed rows of A: no common cache set */
     GEMM_ROWS = 96,              /* rows of A packed at a time */
@@ -18,6 +19,9 @@ enum {
     GEMM_COLUMNS = 512,          /* columns of B packed at a time, at most */
     GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
     GEMM_AHEAD = 32,             /* rows that packing of columns prefetches ahead */
+    GEMM_PARTS = 4,              /* parts of a low-rank term, at most */
+    GEMM_TERM = 96,              /* k of a low-rank term, of all its parts, at most */
+    GEMM_TERM_STRIDE = GEMM_TERM + 8, /* floats between packed rows of its first operand */
     GEMM_SETS = 2048,            /* bytes between rows that share too few cache sets */
     GEMM_LINE = 64,              /* bytes of a cache line */
     GEMM_WIDE = 512,             /* rows and columns of C whose operands share the L2 cache */
@@ -27,11 +31,13 @@ enum {
 
 /* Input of a tile, k units deep: rows of b are ldb floats apart; rows of A, or columns of a strip,
  * ai bytes. Each step of k prefetches the line at `ahead`, which moves by `step` bytes; after
- * `left` lines, and then after every `lines` of them, by `skip` more. */
+ * `left` lines, and then after every `lines` of them, by `skip` more. Without strips, the sums then
+ * go on over `term` units of term_a, rows GEMM_TERM_STRIDE floats apart, and of the panel term_b. */
 typedef struct {
     const float *b;
     const char *ahead;
-    int64_t ai, ldb, k, step, left, lines, skip;
+    int64_t ai, ldb, k, step, left, lines, skip, term;
+    const float *term_a, *term_b;
 } GemmInput;
 
 /* The last operation on a sum: C = scale * (sum + bias), or C += it. bias: NULL without.
@@ -58,8 +64,8 @@ typedef void GemmPack(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t
 typedef struct {
     const char *name;
     int lanes, values;           /* of a vector, of a unit */
-    int rows[2][3];
-    GemmTile *tile[2][3][2];
+    int rows[2][GEMM_HEIGHTS];
+    GemmTile *tile[2][GEMM_HEIGHTS][2];
     GemmPack *pack_rows;         /* t (n, k) of x (n, k) */
     GemmPack *pack_columns;      /* t (k, n) of x (k, n) */
     GemmPack *pack_transposed;   /* t (k, n) of x (n, k) */

@@ -3,8 +3,9 @@
  * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank).
  * Out:   y[:, col_p ..] += u_p b_p^T, u_p = scale * drop_p(x) a_p^T; u is kept for the backward.
  * Keeps: part p draws the dropout mask of site * 4 + p, never stored; y and dx are rounded once.
- * Method: gemm.h for long sums; own loops over the rank, where a call of oneDNN in bf16 takes 8
- * times as long. */
+ * Method: a term of the layer's own product (gemm.h), except where dx is masked. Apart: gemm.h for
+ *         long sums; own loops over the rank, where a call of oneDNN in bf16 takes 8 times as long.
+ */
 #ifndef DIECAST_KERNELS_LORA_H
 #define DIECAST_KERNELS_LORA_H
 
@@ -13,7 +14,7 @@
 #include "tile.h"
 
 enum {
-    LORA_PARTS = 4,
+    LORA_PARTS = GEMM_PARTS,
     /* of the block of y or dx that is updated at a time */
     LORA_ROWS = 12, LORA_COLS = 256, LORA_DEPTH = 64,
     LORA_LINE = 64 / sizeof(act_t)                   /* elements of a cache line */
@@ -118,35 +119,60 @@ static inline LoraPlaces lora_places_(void *ws, const Lora *l)
     return at;
 }
 
+static inline void lora_u_(act_t *u, const act_t *x, const wt_t *a, const uint32_t *noise,
+                           uint32_t site, Lora *l, void *ws)
+{
+    const LoraPlaces at = lora_places_(ws, l);
+    if (l->dropout == 0)
+        gemm_run(&l->u, u, x, a, NULL, ws);
+    for (int64_t p = 0; l->dropout > 0 && p < l->parts; p++) {
+        dropout_each(at.dropped, x, noise, NULL, site * LORA_PARTS + (uint32_t)p, l->dropout,
+                     l->rows, l->T, l->in);
+        gemm_run(&l->u, u + p * l->rank, at.dropped, a + p * l->rank * l->in, NULL, ws);
+    }
+}
+
 /* noise: see philox.h; not read when dropout is 0. ws: lora_workspace(...) bytes. */
 static inline void lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *a, const wt_t *b,
                             const uint32_t *noise, uint32_t site, Lora *l, void *ws)
 {
     const LoraPlaces at = lora_places_(ws, l);
-    const int64_t all = l->parts * l->rank;
-    if (l->dropout == 0)
-        gemm_run(&l->u, u, x, a, NULL, ws);
+    lora_u_(u, x, a, noise, site, l, ws);
     for (int64_t p = 0; p < l->parts; b += l->width[p++] * l->rank) {
-        if (l->dropout > 0) {
-            dropout_each(at.dropped, x, noise, NULL, site * LORA_PARTS + (uint32_t)p, l->dropout,
-                         l->rows, l->T, l->in);
-            gemm_run(&l->u, u + p * l->rank, at.dropped, a + p * l->rank * l->in, NULL, ws);
-        }
         lora_transpose_(at.matrix, b, l->width[p], l->rank);
-        lora_update_(y + l->col[p], l->out, l->width[p], u + p * l->rank, all, l->rank, at.matrix,
-                     NULL, 0, l);
+        lora_update_(y + l->col[p], l->out, l->width[p], u + p * l->rank, l->parts * l->rank,
+                     l->rank, at.matrix, NULL, 0, l);
     }
 }
 
-/* dx is added to. */
-static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
-                            const act_t *u, const wt_t *a, const wt_t *b, const uint32_t *noise,
-                            uint32_t site, Lora *l, void *ws)
+/* y = x w^T + bias, if base has one, and what lora_fwd() adds to it. base: the layer's own product,
+ * { .m = rows, .n = out, .k = in, .form = GEMM_NT }; NULL: no bias. */
+static inline void linear_lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_t *w,
+                                   const wt_t *bias, const wt_t *a, const wt_t *b,
+                                   const uint32_t *noise, uint32_t site, Gemm *base, Lora *l,
+                                   void *ws)
+{
+    if (!gemm_takes_term(base, l->parts, l->rank)) {
+        gemm_run(base, y, x, w, bias, ws);
+        lora_fwd(y, u, x, a, b, noise, site, l, ws);
+        return;
+    }
+    GemmTerm term = { .parts = l->parts, .rank = l->rank, .ai = l->parts * l->rank, .bl = 1,
+                      .bj = l->rank, .a = u };
+    for (int64_t p = 0; p < l->parts; b += l->width[p++] * l->rank)
+        term.column[p] = l->col[p], term.width[p] = l->width[p], term.b[p] = b;
+    lora_u_(u, x, a, noise, site, l, ws);
+    gemm_run_term(base, y, x, w, bias, &term, ws);
+}
+
+/* The gradients, and without dropout du of all parts, which dx then lacks. */
+static inline void lora_grads_(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
+                               const act_t *u, const wt_t *b, const uint32_t *noise, uint32_t site,
+                               Lora *l, void *ws)
 {
     const LoraPlaces at = lora_places_(ws, l);
     const int64_t all = l->parts * l->rank, in = l->in;
     int64_t above = 0;
-    act_to_float(at.matrix, a, all * in);
     for (int64_t p = 0; p < l->parts; above += l->width[p++] * l->rank) {
         const int64_t first = p * l->rank;
         gemm_run(&l->du[p], at.du + first, dy + l->col[p], b + above, NULL, ws);
@@ -159,10 +185,40 @@ static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, co
                          mask, l);
         }
     }
-    if (l->dropout == 0) {
+    if (l->dropout == 0)
         gemm_run(&l->da, da, at.du, x, NULL, ws);
+}
+
+/* dx is added to. */
+static inline void lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
+                            const act_t *u, const wt_t *a, const wt_t *b, const uint32_t *noise,
+                            uint32_t site, Lora *l, void *ws)
+{
+    const LoraPlaces at = lora_places_(ws, l);
+    const int64_t all = l->parts * l->rank, in = l->in;
+    act_to_float(at.matrix, a, all * in);
+    lora_grads_(dx, da, db, dy, x, u, b, noise, site, l, ws);
+    if (l->dropout == 0)
         lora_update_(dx, in, in, at.du, all, all, at.matrix, NULL, 0, l);
+}
+
+/* dx = dy w and what lora_bwd() adds to it; dx is none of the others. base: { .m = rows, .n = in,
+ * .k = out, .form = GEMM_NN }. */
+static inline void linear_lora_bwd(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
+                                   const act_t *u, const wt_t *w, const wt_t *a, const wt_t *b,
+                                   const uint32_t *noise, uint32_t site, Gemm *base, Lora *l,
+                                   void *ws)
+{
+    const int64_t all = l->parts * l->rank, in = l->in;
+    if (l->dropout > 0 || !gemm_takes_term(base, l->parts, l->rank)) {
+        gemm_run(base, dx, dy, w, NULL, ws);
+        lora_bwd(dx, da, db, dy, x, u, a, b, noise, site, l, ws);
+        return;
     }
+    lora_grads_(NULL, da, db, dy, x, u, b, NULL, 0, l, ws);
+    const GemmTerm term = { .parts = 1, .rank = all, .ai = all, .bl = in, .bj = 1, .width = { in },
+                            .a = lora_places_(ws, l).du, .b = { a } };
+    gemm_run_term(base, dx, dy, w, NULL, &term, ws);
 }
 
 #endif

@@ -1,5 +1,6 @@
 /* a_lora.c -- lora.h. */
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 
 #include "../../kernels/cpu/lora.h"
@@ -19,6 +20,9 @@ static const Lora cases[] = {
     { .name = "q, v", .rows = 40, .in = 64, .out = 96, .rank = 8, .parts = 2, .col = { 0, 80 },
       .width = { 64, 16 },
       .scale = 1, .T = 8 },
+    { .name = "large", .rows = 130, .in = 600, .out = 700, .rank = 5, .parts = 2, .col = { 8, 470 },
+      .width = { 400, 230 },
+      .scale = 1, .T = 65 },
     { .name = "wide", .rows = 100, .in = 300, .out = 520, .rank = 70, .parts = 1, .col = { 0 },
       .width = { 520 },
       .scale = 0.25f, .T = 50 },
@@ -45,6 +49,42 @@ static double *masks(const Lora *l, uint32_t site)
                 mask[(p * l->rows + i) * l->in + c] = keep ? 1 / (1 - (double)l->dropout) : 0;
             }
     return mask;
+}
+
+/* A layer and its adapters in one call. */
+static void check_with_layer(const Lora *of, const act_t *x, const act_t *u, const act_t *dy, const act_t *a,
+                             const act_t *b, const double *mask, uint32_t site)
+{
+    Lora l = *of;
+    const int64_t nx = l.rows * l.in, ny = l.rows * l.out, all = l.parts * l.rank, nb = widths(&l) * l.rank;
+    act_t *w = act_normal(l.out * l.in, 0, 1), *bias = act_normal(l.out, 0, 1), *y = NEW(act_t, ny);
+    act_t *got_u = NEW(act_t, l.rows * all), *dx = NEW(act_t, nx);
+    float *da = NEW(float, all * l.in), *db = NEW(float, nb);
+    double *wd = act_double(w, l.out * l.in), *xd = act_double(x, nx), *dyd = act_double(dy, ny);
+    double *ud = act_double(u, l.rows * all), *ad = act_double(a, all * l.in), *bd = act_double(b, nb);
+    double *ry = NEW(double, ny), *rdx = NEW(double, nx);
+    double *rda = NEW(double, all * l.in), *rdb = NEW(double, nb);
+    memset(rdx, 0, sizeof(double) * (size_t)nx);
+    for (int64_t i = 0; i < l.rows; i++)
+        for (int64_t o = 0; o < l.out; o++) {
+            ry[i * l.out + o] = act_load(bias + o);
+            for (int64_t c = 0; c < l.in; c++) {
+                ry[i * l.out + o] += xd[i * l.in + c] * wd[o * l.in + c];
+                rdx[i * l.in + c] += dyd[i * l.out + o] * wd[o * l.in + c];
+            }
+        }
+    Gemm fwd = { .name = "fwd", .m = l.rows, .n = l.out, .k = l.in, .form = GEMM_NT, .bias = 1 };
+    Gemm bwd = { .name = "dx", .m = l.rows, .n = l.in, .k = l.out, .form = GEMM_NN };
+    gemm_init(&fwd);
+    gemm_init(&bwd);
+    void *ws = new_bytes(lora_workspace(l.rows, l.in, l.out, l.rank, l.parts, l.dropout, sizeof(act_t)));
+    linear_lora_fwd(y, got_u, x, w, bias, a, b, noise, site, &fwd, &l, ws);
+    check_same("u in one call", got_u, u, l.rows * all * (int64_t)sizeof *u);
+    lora_fwd_ref(ry, NEW(double, l.rows * all), xd, ad, bd, mask, &l);
+    check_act("y in one call", y, ry, ny, 2 * l.in + l.rank);
+    linear_lora_bwd(dx, da, db, dy, x, u, w, a, b, noise, site, &bwd, &l, ws);
+    lora_bwd_ref(rdx, rda, rdb, dyd, xd, ud, ad, bd, mask, &l);
+    check_act("dx in one call", dx, rdx, nx, 2 * l.out + l.rank);
 }
 
 static void run_case(Lora l, float dropout, int beta)
@@ -79,6 +119,7 @@ static void run_case(Lora l, float dropout, int beta)
     lora_bwd(dx, da, db, dy, x, u, a, b, noise, site, &l, ws);
     lora_bwd_ref(rdx, rda, rdb, act_double(dy, ny), xd, act_double(u, nu), ad, bd, mask, &l);
     check_act("dx", dx, rdx, nx, l.out + l.rank);
+    check_with_layer(&l, x, u, dy, a, b, mask, site);
     check_via_act("da", da, rda, na, l.rows + l.out);
     check_via_act("db", db, rdb, nb, l.rows);
 }
@@ -91,6 +132,37 @@ TEST(lora)
             run_case(cases[i], 0, beta);
             run_case(cases[i], 0.3f, beta);
         }
+}
+
+/* Rows of a layer with adapters, alone and by any number of threads, are those among all rows. */
+TEST(lora_rows_with_layer)
+{
+    gemm_setup();
+    const int threads = omp_get_max_threads();
+    for (int i = 0; i < NCASES; i++) {
+        Lora all = cases[i];
+        const int64_t ranks = all.parts * all.rank, in = all.in, out = all.out, row = out * (int64_t)sizeof(act_t);
+        act_t *x = act_normal(all.rows * in, 0, 1), *w = act_normal(out * in, 0, 1), *y = NEW(act_t, all.rows * out);
+        act_t *a = act_normal(ranks * in, 0, 1), *b = act_normal(widths(&all) * all.rank, 0, 1);
+        act_t *u = NEW(act_t, all.rows * ranks), *few = NEW(act_t, all.rows * out);
+        Gemm base = { .name = "base", .m = all.rows, .n = out, .k = in, .form = GEMM_NT };
+        void *ws = new_bytes(lora_workspace(all.rows, in, out, all.rank, all.parts, 0, sizeof(act_t)));
+        gemm_init(&base);
+        lora_init(&all);
+        linear_lora_fwd(y, u, x, w, NULL, a, b, NULL, 0, &base, &all, ws);
+        for (int64_t m = 1; m <= all.rows; m += m < 18 ? 1 : 29) {
+            const int64_t from = all.rows - m;
+            Gemm of_some = { .name = "some", .m = m, .n = out, .k = in, .form = GEMM_NT };
+            Lora some = cases[i];
+            some.rows = m;
+            omp_set_num_threads((int)(1 + m % 4));
+            gemm_init(&of_some);
+            lora_init(&some);
+            linear_lora_fwd(few, u, x + from * in, w, NULL, a, b, NULL, 0, &of_some, &some, ws);
+            check_same("rows with a layer", few, y + from * out, m * row);
+            omp_set_num_threads(threads);
+        }
+    }
 }
 
 /* Adapters of consecutive rows add what they add to these among all rows. */

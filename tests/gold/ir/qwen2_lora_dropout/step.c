@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 58822f051e05df39, 62 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 976e281c4a3399bb, 54 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -160,77 +160,72 @@ static void run_micro(void)
         rmsnorm_fwd(AT(b_norm1, l), AT(b_norm1_rstd, l), AT(x, l), AT(b_norm1_w, l), B * T, C,
                     NORM_EPS, SCALE_W);
         profile_op(3);          // recipe.lua:5
-        linear_bias_fwd(AT(b_qkv, l), AT(b_norm1, l), AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv,
-                        ws_micro_1);
-        profile_op(4);          // recipe.lua:10
-        lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_lora_a, l),
-                 AT(b_qkv_lora_b, l), noise, SITES * l + SITE_QKV, &lora_qkv, ws_micro_1);
-        profile_op(5);          // recipe.lua:4
+        linear_lora_fwd(AT(b_qkv_lora, l), AT(b_qkv_u, l), AT(b_norm1, l), AT(b_qkv_w, l),
+                        AT(b_qkv_b, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), noise,
+                        SITES * l + SITE_QKV, &mm_qkv, &lora_qkv, ws_micro_1);
+        profile_op(4);          // recipe.lua:4
         rope_fwd(AT(b_rot, l), rope_cos, rope_sin, NULL, B * T, T, H, K, D);
-        profile_op(6);          // recipe.lua:5
+        profile_op(5);          // recipe.lua:5
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
                       &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       NULL);
-        profile_op(7);
+        profile_op(6);
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1);
         /* feed-forward */
-        profile_op(8);
+        profile_op(7);
         add_rmsnorm_fwd(AT(b_mid, l), b_norm2, AT(b_norm2_rstd, l), AT(x, l), AT(b_o, l),
                         AT(b_norm2_w, l), B * T, C, NORM_EPS, SCALE_W);
-        profile_op(9);
+        profile_op(8);
         linear_fwd(AT(b_gate_up, l), b_norm2, AT(b_gate_up_w, l), &mm_gate_up, ws_micro_1);
-        profile_op(10);
+        profile_op(9);
         swiglu_fwd(AT(b_act, l), AT(b_gate_up, l), B * T, F);
+        profile_op(10);
+        linear_lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_w, l), NULL,
+                        AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise, SITES * l + SITE_DOWN,
+                        &mm_down, &lora_down, ws_micro_1);
         profile_op(11);
-        linear_fwd(b_down, AT(b_act, l), AT(b_down_w, l), &mm_down, ws_micro_1);
-        profile_op(12);         // recipe.lua:10
-        lora_fwd(b_down_lora, AT(b_down_u, l), AT(b_act, l), AT(b_down_lora_a, l),
-                 AT(b_down_lora_b, l), noise, SITES * l + SITE_DOWN, &lora_down, ws_micro_1);
-        profile_op(13);         // recipe.lua:5
         add_fwd(AT(x, l + 1), AT(b_mid, l), b_down_lora, B * T * C);
     }
     /* head */
-    profile_op(14);         // recipe.lua:4
+    profile_op(12);         // recipe.lua:4
     rmsnorm_fwd(norm_f, norm_f_rstd, AT(x, L), norm_f_w, B * T, C, NORM_EPS, SCALE_W);
-    profile_op(15);         // recipe.lua:2
+    profile_op(13);         // recipe.lua:2
     ce_bwd(losses, dnorm_f, norm_f, wte, labels, scale, &(CeHead){}, B * T, V, C, ROWS, OVERWRITE,
            &mm_head_logits, &mm_head_dx, NULL, ws_micro_2);
-    profile_op(16);
+    profile_op(14);
     loss_sum(loss, losses, B * T);
     /* head, backward */
-    profile_op(17);         // recipe.lua:4
+    profile_op(15);         // recipe.lua:4
     rmsnorm_dx(dx, dnorm_f, AT(x, L), norm_f_w, norm_f_rstd, B * T, C, SCALE_W);
     for (int l = L - 1; l >= 0; l--) {
         /* feed-forward, backward */
-        profile_op(18);         // recipe.lua:10
-        linear_dx(b_ddown_base, dx, AT(b_down_w, l), &mm_down_dx, ws_micro_3);
-        profile_op(19);
-        lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx, AT(b_act, l),
-                 AT(b_down_u, l), AT(b_down_lora_a, l), AT(b_down_lora_b, l), noise,
-                 SITES * l + SITE_DOWN, &lora_down_bwd, ws_micro_3);
-        profile_op(20);         // recipe.lua:5
+        profile_op(16);         // recipe.lua:10
+        linear_lora_bwd(b_dact, AT(grad_b_down_lora_a, l), AT(grad_b_down_lora_b, l), dx,
+                        AT(b_act, l), AT(b_down_u, l), AT(b_down_w, l), AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), noise, SITES * l + SITE_DOWN, &mm_down_dx,
+                        &lora_down_bwd, ws_micro_3);
+        profile_op(17);         // recipe.lua:5
         swiglu_bwd(AT(b_dgate_up, l), b_dact, AT(b_gate_up, l), B * T, F);
-        profile_op(21);
+        profile_op(18);
         linear_dx(b_dnorm2, AT(b_dgate_up, l), AT(b_gate_up_w, l), &mm_gate_up_dx, ws_micro_3);
-        profile_op(22);         // recipe.lua:4
+        profile_op(19);         // recipe.lua:4
         rmsnorm_dx_add(b_dmid, b_dnorm2, AT(b_mid, l), AT(b_norm2_w, l), AT(b_norm2_rstd, l), dx,
                        B * T, C, SCALE_W);
         /* attention, backward */
-        profile_op(23);         // recipe.lua:5
+        profile_op(20);         // recipe.lua:5
         linear_dx(b_datt, b_dmid, AT(b_o_w, l), &mm_o_dx, ws_micro_3);
-        profile_op(24);
+        profile_op(21);
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
                       &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
                       NULL);
-        profile_op(25);         // recipe.lua:4
+        profile_op(22);         // recipe.lua:4
         rope_bwd(b_dqkv_lora, rope_cos, rope_sin, NULL, B * T, T, H, K, D);
-        profile_op(26);         // recipe.lua:10
-        linear_dx(b_dqkv_base, b_dqkv_lora, AT(b_qkv_w, l), &mm_qkv_dx, ws_micro_3);
-        profile_op(27);
-        lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv_lora,
-                 AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), noise,
-                 SITES * l + SITE_QKV, &lora_qkv_bwd, ws_micro_3);
-        profile_op(28);         // recipe.lua:4
+        profile_op(23);         // recipe.lua:10
+        linear_lora_bwd(b_dnorm1, AT(grad_b_qkv_lora_a, l), AT(grad_b_qkv_lora_b, l), b_dqkv_lora,
+                        AT(b_norm1, l), AT(b_qkv_u, l), AT(b_qkv_w, l), AT(b_qkv_lora_a, l),
+                        AT(b_qkv_lora_b, l), noise, SITES * l + SITE_QKV, &mm_qkv_dx,
+                        &lora_qkv_bwd, ws_micro_3);
+        profile_op(24);         // recipe.lua:4
         rmsnorm_dx_add(dx, b_dnorm1, AT(x, l), AT(b_norm1_w, l), AT(b_norm1_rstd, l), b_dmid,
                        B * T, C, SCALE_W);
     }
@@ -239,7 +234,7 @@ static void run_micro(void)
 /* after the last micro-batch: the norm of the whole gradient */
 static void run_reduce(void)
 {
-    profile_op(29);         // recipe.lua:2
+    profile_op(25);         // recipe.lua:2
     grad_norm(total_norm, grad_b_qkv_lora_a, SPAN(grad_b_qkv_lora_a, grad_b_down_lora_b),
               ws_reduce_0);
 }
@@ -247,7 +242,7 @@ static void run_reduce(void)
 /* clip and AdamW, one call for all parameters of a rule */
 static void run_update(void)
 {
-    profile_op(30);         // recipe.lua:2
+    profile_op(26);         // recipe.lua:2
     adamw(b_qkv_lora_a, m_b_qkv_lora_a, v_b_qkv_lora_a, grad_b_qkv_lora_a, adamw_args, total_norm,
           SPAN(b_qkv_lora_a, b_down_lora_b), WITH_DECAY);
 }
@@ -256,47 +251,44 @@ static void run_update(void)
 static void run_eval(void)
 {
     /* embedding */
-    profile_op(31);         // recipe.lua:5
+    profile_op(27);         // recipe.lua:5
     embed_fwd(e_x, tokens, wte, NULL, NULL, B * T, T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        profile_op(32);         // recipe.lua:4
+        profile_op(28);         // recipe.lua:4
         rmsnorm_fwd(e_norm1, e_norm1_rstd, e_x, AT(b_norm1_w, l), B * T, C, NORM_EPS, SCALE_W);
-        profile_op(33);         // recipe.lua:5
-        linear_bias_fwd(e_qkv, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv, ws_eval_1);
-        profile_op(34);         // recipe.lua:10
-        lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
-                 NO_SITE, &lora_qkv_eval, ws_eval_1);
-        profile_op(35);         // recipe.lua:4
+        profile_op(29);         // recipe.lua:5
+        linear_lora_fwd(e_qkv_lora, e_qkv_u, e_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l),
+                        AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, NO_SITE, &mm_qkv,
+                        &lora_qkv_eval, ws_eval_1);
+        profile_op(30);         // recipe.lua:4
         rope_fwd(e_rot, rope_cos, rope_sin, NULL, B * T, T, H, K, D);
-        profile_op(36);         // recipe.lua:5
+        profile_op(31);         // recipe.lua:5
         attention_fwd(e_att, e_att_lse, e_rot, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
                       K, D, ATTENTION_SCALE, NULL);
-        profile_op(37);
+        profile_op(32);
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1);
         /* feed-forward */
-        profile_op(38);
+        profile_op(33);
         add_rmsnorm_fwd(e_mid, e_norm2, e_norm2_rstd, e_x, e_o, AT(b_norm2_w, l), B * T, C,
                         NORM_EPS, SCALE_W);
-        profile_op(39);
+        profile_op(34);
         linear_fwd(e_gate_up, e_norm2, AT(b_gate_up_w, l), &mm_gate_up, ws_eval_1);
-        profile_op(40);
+        profile_op(35);
         swiglu_fwd(e_act, e_gate_up, B * T, F);
-        profile_op(41);
-        linear_fwd(e_down, e_act, AT(b_down_w, l), &mm_down, ws_eval_1);
-        profile_op(42);         // recipe.lua:10
-        lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
-                 NO_SITE, &lora_down_eval, ws_eval_1);
-        profile_op(43);         // recipe.lua:5
+        profile_op(36);
+        linear_lora_fwd(e_down_lora, e_down_u, e_act, AT(b_down_w, l), NULL, AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), NULL, NO_SITE, &mm_down, &lora_down_eval, ws_eval_1);
+        profile_op(37);
         add_fwd(e_x, e_mid, e_down_lora, B * T * C);
     }
     /* head */
-    profile_op(44);         // recipe.lua:4
+    profile_op(38);         // recipe.lua:4
     rmsnorm_fwd(e_norm_f, e_norm_f_rstd, e_x, norm_f_w, B * T, C, NORM_EPS, SCALE_W);
-    profile_op(45);         // recipe.lua:2
+    profile_op(39);         // recipe.lua:2
     ce_fwd(e_losses, e_norm_f, wte, labels, &(CeHead){}, B * T, V, C, ROWS, &mm_head_logits,
            ws_eval_2);
-    profile_op(46);
+    profile_op(40);
     loss_sum(loss, e_losses, B * T);
 }
 
@@ -304,46 +296,43 @@ static void run_eval(void)
 static void run_decode(void)
 {
     /* embedding */
-    profile_op(47);         // recipe.lua:5
+    profile_op(41);         // recipe.lua:5
     embed_fwd(d_x, token, wte, NULL, NULL, DECODE_B * DECODE_T, DECODE_T, C);
     for (int l = 0; l < L; l++) {
         /* attention */
-        profile_op(48);         // recipe.lua:4
+        profile_op(42);         // recipe.lua:4
         rmsnorm_fwd(d_norm1, d_norm1_rstd, d_x, AT(b_norm1_w, l), DECODE_B * DECODE_T, C, NORM_EPS,
                     SCALE_W);
-        profile_op(49);         // recipe.lua:5
-        linear_bias_fwd(d_qkv, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l), &mm_qkv_decode,
-                        ws_decode_1);
-        profile_op(50);         // recipe.lua:10
-        lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL,
-                 NO_SITE, &lora_qkv_decode, ws_decode_1);
-        profile_op(51);         // recipe.lua:4
+        profile_op(43);         // recipe.lua:5
+        linear_lora_fwd(d_qkv_lora, d_qkv_u, d_norm1, AT(b_qkv_w, l), AT(b_qkv_b, l),
+                        AT(b_qkv_lora_a, l), AT(b_qkv_lora_b, l), NULL, NO_SITE, &mm_qkv_decode,
+                        &lora_qkv_decode, ws_decode_1);
+        profile_op(44);         // recipe.lua:4
         rope_fwd(d_rot, rope_cos, rope_sin, position, DECODE_B * DECODE_T, DECODE_T, H, K, D);
-        profile_op(52);         // recipe.lua:5
+        profile_op(45);         // recipe.lua:5
         attention_decode(d_att, AT(keys, l), AT(values, l), d_rot, position, DECODE_B, T, H, K, D,
                          ATTENTION_SCALE, ws_decode_1);
-        profile_op(53);
+        profile_op(46);
         linear_fwd(d_o, d_att, AT(b_o_w, l), &mm_o_decode, ws_decode_1);
         /* feed-forward */
-        profile_op(54);
+        profile_op(47);
         add_rmsnorm_fwd(d_mid, d_norm2, d_norm2_rstd, d_x, d_o, AT(b_norm2_w, l),
                         DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W);
-        profile_op(55);
+        profile_op(48);
         linear_fwd(d_gate_up, d_norm2, AT(b_gate_up_w, l), &mm_gate_up_decode, ws_decode_1);
-        profile_op(56);
+        profile_op(49);
         swiglu_fwd(d_act, d_gate_up, DECODE_B * DECODE_T, F);
-        profile_op(57);
-        linear_fwd(d_down, d_act, AT(b_down_w, l), &mm_down_decode, ws_decode_1);
-        profile_op(58);         // recipe.lua:10
-        lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_lora_a, l), AT(b_down_lora_b, l), NULL,
-                 NO_SITE, &lora_down_decode, ws_decode_1);
-        profile_op(59);         // recipe.lua:5
+        profile_op(50);
+        linear_lora_fwd(d_down_lora, d_down_u, d_act, AT(b_down_w, l), NULL, AT(b_down_lora_a, l),
+                        AT(b_down_lora_b, l), NULL, NO_SITE, &mm_down_decode, &lora_down_decode,
+                        ws_decode_1);
+        profile_op(51);
         add_fwd(d_x, d_mid, d_down_lora, DECODE_B * DECODE_T * C);
     }
     /* head */
-    profile_op(60);         // recipe.lua:4
+    profile_op(52);         // recipe.lua:4
     rmsnorm_fwd(d_norm_f, d_norm_f_rstd, d_x, norm_f_w, DECODE_B * DECODE_T, C, NORM_EPS, SCALE_W);
-    profile_op(61);
+    profile_op(53);
     logits_fwd(logits, d_norm_f, wte, &mm_head_logits_decode, ws_decode_2);
 }
 
