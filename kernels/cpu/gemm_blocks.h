@@ -41,10 +41,11 @@ typedef struct {
 } GemmLines;
 
 /* Lines of the next blocks of A and B. The tiles of this block prefetch them: a tile as many as it
- * has steps of k, a share; shares are spread evenly over `tiles` tiles, at most one a tile. */
+ * has steps of k, a share; `count` shares are spread evenly over `tiles` tiles, at most one a
+ * tile. */
 typedef struct {
     GemmLines a, b;
-    int64_t tiles, due;
+    int64_t count, tiles, due;
 } GemmAhead;
 
 /* Packed blocks of both operands, `k` units deep: a unit is a float, or a pair of bf16 values with
@@ -94,7 +95,7 @@ static inline void gemm_take_share(GemmAhead *ahead, GemmInput *in)
 {
     GemmLines *lines = ahead->a.taken < ahead->a.shares ? &ahead->a : &ahead->b;
     in->step = 0, in->left = in->k + 1;
-    ahead->due += ahead->a.shares + ahead->b.shares;
+    ahead->due += ahead->count;
     if (ahead->due < ahead->tiles || lines->taken == lines->shares)
         return;
     ahead->due -= ahead->tiles;
@@ -350,6 +351,7 @@ static inline GemmAhead gemm_next_depth(const GemmPacked *p, const GemmShape *s,
         ahead.a = gemm_lines(a, s->al, k, m, p->k);
         ahead.b = gemm_lines(b, s->bl, k, n, p->k);
     }
+    ahead.count = ahead.a.shares + ahead.b.shares;
     return ahead;
 }
 
@@ -362,7 +364,36 @@ static inline GemmAhead gemm_next_rows(const GemmPacked *p, const GemmShape *s, 
     if (rows > 0)
         ahead.a = p->strips ? gemm_lines(a, s->al, k, rows, p->k)
                             : gemm_lines(a, s->ai, rows, k, p->k);
+    ahead.count = ahead.a.shares;
     return ahead;
+}
+
+/* In bf16, where packing is a larger part of a product: lines of the block of B after that which
+ * has columns from j0 on and ends before l. again: these columns begin again, for other rows. */
+static inline GemmLines gemm_next_block(const GemmPacked *p, const GemmShape *s, const act_t *b,
+                                        int64_t l, int64_t j0, int64_t n, int64_t depth, bool again)
+{
+    if (l == s->k)
+        l = 0, j0 += again ? 0 : p->columns;
+    if (GEMM_F32 || p->strips || j0 >= n)
+        return (GemmLines){ .shares = 0 };
+    const int64_t k = s->k - l < depth ? s->k - l : depth;
+    const int64_t columns = n - j0 < p->columns ? n - j0 : p->columns;
+    b += l * s->bl + j0 * s->bj;
+    return s->bl == 1 ? gemm_lines(b, s->bj, columns, k, p->k)
+                      : gemm_lines(b, s->bl, k, columns, p->k);
+}
+
+/* During the row block that ends with `done` of a block's rows: its part of the lines, all of them
+ * during the last rows, so that they do not displace this block. */
+static inline void gemm_take_lines(GemmAhead *ahead, const GemmLines *lines, int64_t done,
+                                   int64_t rows)
+{
+    const int64_t before = rows * 5 / 8;
+    const int64_t upto = done <= before ? 0 : lines->shares * (done - before) / (rows - before);
+    ahead->b = *lines;
+    ahead->b.shares = upto;
+    ahead->count += upto - lines->taken;
 }
 
 /* ---- rectangles of C -------------------------------------------------------------------- */
@@ -412,6 +443,7 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                 if (small)
                     p.ahead = gemm_next_depth(&p, s, a0 + k * s->al, b0 + k * s->bl, end - i0,
                                               columns, next_k, t);
+                GemmLines next = gemm_next_block(&p, s, b, l + k, j0, n, depth, end < m);
                 for (int64_t i = i0; i < end; i += GEMM_ROWS) {
                     const int64_t rows = end - i < GEMM_ROWS ? end - i : GEMM_ROWS;
                     const int64_t left = end - i - rows;
@@ -437,7 +469,10 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                         p.ahead = gemm_next_rows(&p, s, first + rows * s->ai,
                                                  j0 && !p.strips ? 0 : next_rows,
                                                  rows, columns, k, t);
+                    if (next.shares > 0)
+                        gemm_take_lines(&p.ahead, &next, i + rows - i0, end - i0);
                     gemm_block(t, to, rounds ? p.columns : s->ldc, &p, rows, columns, finish);
+                    next.taken = p.ahead.b.taken;
                 }
             }
         }

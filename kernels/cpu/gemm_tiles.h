@@ -16,7 +16,8 @@ enum {
     GEMM_STRIDE = GEMM_DEPTH + 16, /* floats between packed rows of A: no common cache set */
     GEMM_ROWS = 96,              /* rows of A packed at a time */
     GEMM_PANEL = 32,             /* columns of the widest panel of B */
-    GEMM_COLUMNS = 512,          /* columns of B packed at a time, at most */
+    /* columns of B packed at a time, at most; in bf16 with the sums of C in the L2 cache */
+    GEMM_COLUMNS = sizeof(act_t) == sizeof(float) ? 512 : 256,
     GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
     GEMM_AHEAD = 32,             /* rows that packing of columns prefetches ahead */
     GEMM_PARTS = 4,              /* parts of a low-rank term, at most */
