@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # programs.sh -- builds emitted folders; for scripts that stand in the project's root. Objects of runtime/, which no
 # recipe changes, are kept in out/.test/objects, a folder for all of a program. The next program takes those that it
-# would compile alike: few ask for the number of ranks or the target.
+# would compile alike: few ask for the number of ranks or the target. Objects of kernels/, of which each program has
+# others, are kept one by one, each with the checksums of what it is made from.
 
 # make_program DIR [WORD ...]: make in an emitted folder, with these words. What ./cc compiles has the rows of all
 # objectives (of the tree $TREE, here), not of its own alone, so that its objects are the same for all.
@@ -38,6 +39,30 @@ make_program() (
     set=$how.$(sha256sum <<<"$made_from" | cut -c1-16)
     exec 7>"$how.lock"      # who comes while another builds them waits: to compile them twice takes longer
     flock 7
+    compile() { make -s "-j$(getconf _NPROCESSORS_ONLN)" -C "$dir" "${words[@]}" "$@" 2>&1 7>&-; }
+    kernels=$kept/kernels.${how##*/}$([[ $* != *' --watched'* ]] || echo .watched)
+    objects=() new=()
+    mapfile -t objects < <(sed -n 's|^    \(kernels/[^ )]*\)\.o.*|.obj/\1|p' "$dir/Makefile")
+    for object in "${objects[@]}"; do
+        mkdir -p "$kernels" "$dir/${object%/*}"
+        if (cd "$dir" && exec sha256sum -c --status) 2>/dev/null <"$kernels/${object##*/}.sums"; then
+            touch "$kernels"
+            cp "$kernels/${object##*/}".[od] "$dir/${object%/*}"
+        else
+            new+=("$object")
+        fi
+    done
+    if [ ${#new[@]} != 0 ]; then
+        said=$(compile "${new[@]/%/.o}")
+        code=$?
+        echo "$said"
+        [ $code = 0 ] || exit $code
+        # a compiler that warns is to say it again
+        grep -qi warning <<<"$said" || for object in "${new[@]}"; do
+            sums=$(cd "$dir" && sed -n 's/:$//p' "$object.d" | xargs sha256sum "${object#.obj/}.c") || exit
+            cp "$dir/$object".[od] "$kernels" && echo "$sums" >"$kernels/${object##*/}.sums"
+        done
+    fi
     if [ -d "$set" ]; then
         touch "$set"
         cp -r "$set" "$dir/.obj/runtime"
@@ -54,8 +79,7 @@ make_program() (
             while read -r file; do rm -f "$file"[do]; done
     fi
     # shellcheck disable=SC2046
-    said=$(make -s "-j$(getconf _NPROCESSORS_ONLN)" -C "$dir" "${words[@]}" \
-        $(sed -n 's|^    \(runtime/[^ )]*\.o\).*|.obj/\1|p' "$dir/Makefile") 2>&1 7>&-)
+    said=$(compile $(sed -n 's|^    \(runtime/[^ )]*\.o\).*|.obj/\1|p' "$dir/Makefile"))
     code=$?
     echo "$said"
     [ $code = 0 ] || exit $code
