@@ -16,7 +16,8 @@ struct LoraCase {
     bool folded = false;
 };
 #define Lora LoraCase
-#include "../../kernels/reference/lora.h"
+#define ALSO_UNWATCHED "../../kernels/reference/lora.h"
+#include "unwatched.h"
 #undef Lora
 
 /* The layer's products as lora.def says, for both passes; where operands begin at a part's columns
@@ -281,7 +282,7 @@ static int64_t dy_workspace(const LoraCase &c)
 }
 
 /* du (rows, parts * rank) = scale dy b */
-static double *dy_times_b(const LoraCase &l, const double *dy, const double *b)
+UNWATCHED static double *dy_times_b(const LoraCase &l, const double *dy, const double *b)
 {
     double *du = HOST(double, l.rows * l.parts * l.rank);
     for (int64_t p = 0; p < l.parts; b += l.width[p++] * l.rank)
@@ -331,7 +332,7 @@ TEST(lora_dy)
 }
 
 /* dx0 + du a, rounded once, of numbers whose sums are exact in fp32. */
-static act_t *exact_sum(const act_t *dx0, const act_t *du, const act_t *a, int64_t rows, int64_t F,
+UNWATCHED static act_t *exact_sum(const act_t *dx0, const act_t *du, const act_t *a, int64_t rows, int64_t F,
                         int64_t rank)
 {
     double *sum = act_double(dx0, rows * F), *du_ = act_double(du, rows * rank);

@@ -9,7 +9,10 @@
 #include <stdint.h>
 
 #ifndef __CUDACC__
-#define inline __attribute__((no_sanitize("thread"))) inline
+#define UNWATCHED __attribute__((no_sanitize("thread")))
+#define inline UNWATCHED inline
+#else
+#define UNWATCHED
 #endif
 #include "../../kernels/reference/activation.h"
 #include "../../kernels/reference/adamw.h"
@@ -25,6 +28,9 @@
 #include "../../kernels/reference/rmsnorm.h"
 #include "../../kernels/reference/rope.h"
 #include "../kernels/terms.h"
+#ifdef ALSO_UNWATCHED
+#include ALSO_UNWATCHED
+#endif
 #ifndef __CUDACC__
 #undef inline
 #endif
