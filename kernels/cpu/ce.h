@@ -22,8 +22,10 @@ static inline int ce_targets_(const int32_t *labels, int64_t n)
     return targets;
 }
 
-/* The sum of exp(l - max) is returned, the maximum stored. */
-static inline float ce_exp_sum_(float *max, const float *restrict l, int64_t V)
+/* The sum of exp(l - max) is returned, the maximum stored. exps: NULL, or the place of each
+ * exp(l - max), which may be l. */
+static inline __attribute__((always_inline)) float ce_exp_sum_(float *max, float *exps,
+                                                               const float *l, int64_t V)
 {
     float most[CE_LANES], sum[CE_LANES];
     for (int j = 0; j < CE_LANES; j++)
@@ -40,10 +42,18 @@ static inline float ce_exp_sum_(float *max, const float *restrict l, int64_t V)
     const float top = most[0];
     for (int64_t v = 0; v < even; v += CE_LANES)
 #pragma omp simd
-        for (int j = 0; j < CE_LANES; j++)
-            sum[j] += math_exp(l[v + j] - top);
-    for (int64_t v = even; v < V; v++)
-        sum[0] += math_exp(l[v] - top);
+        for (int j = 0; j < CE_LANES; j++) {
+            const float e = math_exp(l[v + j] - top);
+            sum[j] += e;
+            if (exps)
+                exps[v + j] = e;
+        }
+    for (int64_t v = even; v < V; v++) {
+        const float e = math_exp(l[v] - top);
+        sum[0] += e;
+        if (exps)
+            exps[v] = e;
+    }
     for (int n = CE_LANES / 2; n > 0; n /= 2)
         for (int j = 0; j < n; j++)
             sum[j] += sum[j + n];
@@ -51,10 +61,12 @@ static inline float ce_exp_sum_(float *max, const float *restrict l, int64_t V)
     return sum[0];
 }
 
-static inline float ce_row_loss_(float *max, float *sum, const float *l, int32_t label, int64_t V)
+static inline float ce_row_loss_(float *max, float *sum, float *exps, const float *l, int32_t label,
+                                 int64_t V)
 {
-    *sum = ce_exp_sum_(max, l, V);
-    return math_log(*sum) - (l[label] - *max);
+    const float of_label = l[label];
+    *sum = ce_exp_sum_(max, exps, l, V);
+    return math_log(*sum) - (of_label - *max);
 }
 
 /* Losses of a chunk from its logits, times the weights unless NULL; hits unless NULL. */
@@ -66,7 +78,7 @@ static inline void ce_chunk_fwd_(float *restrict loss, float *restrict hits, con
     for (int64_t i = 0; i < chunk; i++) {
         const float *l = logits + i * V;
         float max, sum;
-        loss[i] = labels[i] < 0 ? 0 : ce_row_loss_(&max, &sum, l, labels[i], V);
+        loss[i] = labels[i] < 0 ? 0 : ce_row_loss_(&max, &sum, NULL, l, labels[i], V);
         if (weights && labels[i] >= 0)
             loss[i] *= weights[i];
         if (hits)
@@ -74,7 +86,15 @@ static inline void ce_chunk_fwd_(float *restrict loss, float *restrict hits, con
     }
 }
 
-/* Losses of a chunk and the gradient of its logits; d may be the logits' own place. */
+/* exp(l[v] - max), which ce_exp_sum_() may have stored. */
+static inline __attribute__((always_inline)) float ce_exp_(const float *exps, const float *l,
+                                                           float max, int64_t v)
+{
+    return exps ? exps[v] : math_exp(l[v] - max);
+}
+
+/* Losses of a chunk and the gradient of its logits; d may be the logits' own place. In fp32 a row
+ * of d first holds the exponentials. */
 static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, const int32_t *labels,
                                  const float *weights, float scale, int64_t chunk, int64_t V)
 {
@@ -82,6 +102,7 @@ static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, con
     for (int64_t i = 0; i < chunk; i++) {
         const float *l = logits + i * V;
         act_t *g = d + i * V;
+        float *exps = sizeof *g == sizeof *l ? (float *)(void *)g : NULL;
         const int32_t label = labels[i];
         float max, sum;
         if (label < 0) {
@@ -89,14 +110,15 @@ static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, con
             memset(g, 0, sizeof(act_t) * (size_t)V);
             continue;
         }
-        loss[i] = ce_row_loss_(&max, &sum, l, label, V);
+        loss[i] = ce_row_loss_(&max, &sum, exps, l, label, V);
         const float of_row = weights ? weights[i] * scale : scale;
         if (weights)
             loss[i] *= weights[i];
-        const float factor = of_row / sum, target = math_exp(l[label] - max) * factor - of_row;
+        const float factor = of_row / sum;
+        const float target = ce_exp_(exps, l, max, label) * factor - of_row;
 #pragma omp simd
         for (int64_t v = 0; v < V; v++)
-            act_store(g + v, math_exp(l[v] - max) * factor);
+            act_store(g + v, ce_exp_(exps, l, max, v) * factor);
         act_store(g + label, target);
     }
 }
@@ -139,6 +161,23 @@ static inline void ce_fwd(float *loss, const act_t *x, const wt_t *w, const int3
     }
 }
 
+static inline void ce_zero_(float *dw, int64_t V, int64_t C)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t v = 0; v < V; v++)
+        memset(dw + v * C, 0, sizeof(float) * (size_t)C);
+}
+
+/* dw (V, C) = d^T x of a chunk; `onto`: added to dw. A product of oneDNN always adds. */
+static inline void ce_dw_(float *dw, const act_t *d, const act_t *x, bool onto, Gemm *mm, void *ws)
+{
+    Gemm first = *mm;
+    first.beta = first.library != NULL;
+    if (!onto && first.beta)
+        ce_zero_(dw, mm->m, mm->n);
+    gemm_run(onto ? mm : &first, dw, d, x, NULL, ws);
+}
+
 /* mm_dx: { .m = chunk, .n = C, .k = V, .form = GEMM_NN }; mm_dw: { .m = V, .n = C, .k = chunk,
  * .form = GEMM_TN, .out_f32 = 1, .beta = 1 }, for chunks add up, NULL with a frozen head.
  * beta: the call adds to dw and db. */
@@ -149,10 +188,7 @@ static inline void ce_bwd(float *loss, act_t *dx, const act_t *x, const wt_t *w,
 {
     float *logits = (float *)((char *)ws + GEMM_WORKSPACE), *dw = head->dw, *db = head->db;
     act_t *d = (act_t *)(sizeof(act_t) == sizeof(float) ? logits : logits + chunk * V);
-    if (dw && !beta)
-#pragma omp parallel for schedule(static)
-        for (int64_t v = 0; v < V; v++)
-            memset(dw + v * C, 0, sizeof(float) * (size_t)C);
+    bool onto = beta;
     if (db && !beta)
         memset(db, 0, sizeof(float) * (size_t)V);
     for (int64_t i = 0; i < rows; i += chunk) {
@@ -166,10 +202,13 @@ static inline void ce_bwd(float *loss, act_t *dx, const act_t *x, const wt_t *w,
                       scale[0], chunk, V);
         gemm_run(mm_dx, dx + i * C, d, w, NULL, ws);
         if (dw)
-            gemm_run(mm_dw, dw, d, x + i * C, NULL, ws);
+            ce_dw_(dw, d, x + i * C, onto, mm_dw, ws);
         if (db)
             ce_bias_grad_(db, d, chunk, V);
+        onto = true;
     }
+    if (dw && !onto)
+        ce_zero_(dw, V, C);
 }
 
 /* acc[0] += the losses, in their order. */

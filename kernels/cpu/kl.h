@@ -21,7 +21,7 @@ typedef struct {
 static inline KlRow kl_row_(const float *l, int64_t V)
 {
     KlRow r = { .l = l };
-    const float sum = ce_exp_sum_(&r.max, l, V);
+    const float sum = ce_exp_sum_(&r.max, NULL, l, V);
     r.factor = 1 / sum;
     r.log = math_log(sum);
     return r;
