@@ -42,11 +42,11 @@ static inline void gelu_erf_fwd(act_t *y, const act_t *x, int64_t n)
     }
 }
 
-/* The derivative of GELU at v. */
+/* Derivative of the exact GELU. */
 static inline float gelu_erf_slope(float v)
 {
-    Normal p = activation_normal(v);
-    v = v < -13.0f ? -13.0f : v > 13.0f ? 13.0f : v;       /* inf times a density of 0 */
+    const Normal p = activation_normal(v);
+    v = v < -13.0f ? -13.0f : v > 13.0f ? 13.0f : v;           /* inf times a density of 0 */
     return p.below + v * p.density;
 }
 

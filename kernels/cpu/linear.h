@@ -47,30 +47,16 @@ static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, Gemm *m
     gemm_run(mm, dw, dy, x, NULL, ws);
 }
 
-/* Column sums are those of REDUCE_PARTS blocks of rows, each summed in order, then of the blocks in
- * order. parts: (REDUCE_PARTS, N). */
-static inline int64_t bias_part_begin(int64_t p, int64_t rows)
+/* Row that block p (0..REDUCE_PARTS) of column sums begins with; the last blocks may be empty. */
+static inline int64_t bias_begin(int64_t p, int64_t rows)
 {
     const int64_t begin = p * ((rows + REDUCE_PARTS - 1) / REDUCE_PARTS);
     return begin < rows ? begin : rows;
 }
 
-/* Returns the zeroed sums (N) of block p. */
-static inline float *bias_part(float *parts, int64_t p, int64_t N)
-{
-    return memset(parts + p * N, 0, sizeof *parts * (size_t)N);
-}
-
-static inline void bias_part_add(float *restrict part, const act_t *restrict dy, int64_t n)
-{
-#pragma omp simd
-    for (int64_t j = 0; j < n; j++)
-        part[j] += act_load(dy + j);
-}
-
-/* Called by all threads of a parallel region. */
-static inline void bias_parts_sum(float *restrict db, const float *restrict parts, int64_t N,
-                                  int beta)
+/* db (N) = sum of parts (REDUCE_PARTS, N) in order; beta 1: added to db. All threads of a parallel
+ * region call it. */
+static inline void bias_sum(float *restrict db, const float *restrict parts, int64_t N, int beta)
 {
 #pragma omp for simd schedule(static)
     for (int64_t j = 0; j < N; j++) {
@@ -81,20 +67,25 @@ static inline void bias_parts_sum(float *restrict db, const float *restrict part
     }
 }
 
-/* db = column sums of dy (rows, N), or added to db (beta 1). */
+/* Column sums of dy (rows, N): REDUCE_PARTS blocks of rows, each summed in order, then the blocks
+ * in order. */
 static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64_t rows, int64_t N,
                              int beta, void *restrict ws)
 {
-    float *parts = ws;
+    float *parts = ws;           // (REDUCE_PARTS, N)
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
         for (int64_t p = 0; p < REDUCE_PARTS; p++) {
-            float *part = bias_part(parts, p, N);
-            for (int64_t i = bias_part_begin(p, rows); i < bias_part_begin(p + 1, rows); i++)
-                bias_part_add(part, dy + i * N, N);
+            float *part = parts + p * N;
+            memset(part, 0, sizeof(float) * (size_t)N);
+            for (int64_t i = bias_begin(p, rows); i < bias_begin(p + 1, rows); i++) {
+#pragma omp simd
+                for (int64_t j = 0; j < N; j++)
+                    part[j] += act_load(dy + i * N + j);
+            }
         }
-        bias_parts_sum(db, parts, N, beta);
+        bias_sum(db, parts, N, beta);
     }
 }
 

@@ -1,6 +1,7 @@
 /* a_gemm.c -- gemm.h and linear.h. */
 #include <stdio.h>
 
+#include "../../kernels/cpu/bias_rows.h"
 #include "../../kernels/cpu/linear.h"
 #include "../../kernels/reference/gemm.h"
 #include "../../kernels/reference/linear.h"
@@ -281,6 +282,29 @@ TEST(bias_grad)
                     check_f32_exact("db", db, ref, N);
                 else
                     check_f32("db", db, ref, N, R);
+            }
+}
+
+/* The bits of a GELU's gradient and a bias gradient, one after the other. */
+TEST(gelu_bwd_bias)
+{
+    static const int64_t shapes[][2] = { { 1, 1 }, { 31, 7 }, { 33, 100 }, { 515, 192 } };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int beta = 0; beta < 2; beta++)
+            for (int erf = 0; erf < 2; erf++) {
+                const int64_t R = shapes[i][0], N = shapes[i][1], bytes = R * N * sizeof(act_t);
+                act_t *x = act_normal(R * N, 0, 2), *dy = act_normal(R * N, 0.5, 1);
+                act_t *dx = NEW(act_t, R * N), *want = NEW(act_t, R * N);
+                float *db = f32_integers(N, 9), *want_db = NEW(float, N);
+                void *ws = new_bytes(bias_grad_workspace(N));
+                memcpy(want_db, db, sizeof *db * (size_t)N);
+                (erf ? gelu_erf_bwd : gelu_bwd)(want, dy, x, R * N);
+                bias_grad(want_db, want, R, N, beta, ws);
+                (erf ? gelu_erf_bwd_bias : gelu_bwd_bias)(db, dx, dy, x, R, N, beta, ws);
+                check_same("dx", dx, want, bytes);
+                check_same("db", db, want_db, N * 4);
+                (erf ? gelu_erf_bwd_bias : gelu_bwd_bias)(db, dy, dy, x, R, N, 0, ws);
+                check_same("in place of dy", dy, want, bytes);
             }
 }
 
