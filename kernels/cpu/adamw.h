@@ -13,8 +13,8 @@
 #include <math.h>
 
 #include "../../runtime/adamw_args.h"
-#include "../../runtime/philox.h"
 #include "../../runtime/split.h"
+#include "dropout_draw.h"
 #include "types.h"
 
 /* Factors shared by all elements. */
@@ -78,22 +78,20 @@ enum { ADAMW_BLOCK = 256 };
 
 /* Draws 16 bits for each element of a block, which begins with element i of the tensor, a multiple
  * of 8. Eight elements share a counter, so the draws do not depend on the rank. */
-static inline void rounding_draw(uint16_t *restrict draw, const Master *of, int64_t i)
+static inline void rounding_draw(uint16_t *draw, const Master *of, int64_t i)
 {
-    const uint32_t key0 = rounding_key(of->rounding[0], of->site), key1 = of->rounding[1];
-    const uint32_t update = of->rounding[2];
     const uint64_t first = (uint64_t)i / 8;
-#pragma omp simd
-    for (int q = 0; q < ADAMW_BLOCK / 8; q++) {
-        uint32_t a = (uint32_t)(first + (uint64_t)q), b = (uint32_t)((first + (uint64_t)q) >> 32);
-        uint32_t c = update, d = of->tensor;
-#pragma GCC unroll 10
-        for (uint32_t round = 0; round < 10; round++)
-            PHILOX_ROUND(a, b, c, d, key0, key1, round);
-        draw[8 * q] = (uint16_t)a, draw[8 * q + 1] = (uint16_t)(a >> 16);
-        draw[8 * q + 2] = (uint16_t)b, draw[8 * q + 3] = (uint16_t)(b >> 16);
-        draw[8 * q + 4] = (uint16_t)c, draw[8 * q + 5] = (uint16_t)(c >> 16);
-        draw[8 * q + 6] = (uint16_t)d, draw[8 * q + 7] = (uint16_t)(d >> 16);
+    const DrawWords zero = { 0 }, begin = zero + (uint32_t)first;
+    DrawMask keys;
+    DrawWords lane = { 0 };
+    draw_keys(&keys, rounding_key(of->rounding[0], of->site), of->rounding[1]);
+    for (uint32_t l = 0; l < DRAW_LANES; l++)
+        lane[l] = l;
+    for (uint32_t q = 0; q < ADAMW_BLOCK / 8; q += DRAW_LANES) {
+        const DrawWords low = begin + lane + q, carry = (DrawWords)(low < begin);    /* 0 or -1 */
+        const Draw counter = { { low, zero + (uint32_t)(first >> 32) - carry,
+                                 zero + of->rounding[2], zero + of->tensor } };
+        draw_store(draw + 8 * q, draw_words(&keys, counter).word);
     }
 }
 

@@ -1,5 +1,5 @@
-/* dropout_draw.h -- the draws of runtime/philox.h on vectors: many counters at once, and dropout
- * masks of rows.
+/* dropout_draw.h -- the draws of runtime/philox.h on vectors, many counters at once: dropout masks
+ * of rows, and bits for stochastic rounding (adamw.h).
  *
  * Keeps: the words of philox(), bit for bit.
  * Method: a multiplication of x86 vectors takes the even 32-bit lanes and gives 64-bit products,
@@ -42,13 +42,19 @@ typedef struct {
     float scale;                 /* factor of kept elements */
 } DrawMask;
 
+/* Sets the round keys, all that draw_words() reads. */
+static inline void draw_keys(DrawMask *m, uint32_t key0, uint32_t key1)
+{
+    for (uint32_t round = 0; round < 10; round++) {
+        m->key0[round] = (DrawWords){ 0 } + (key0 + round * 0x9E3779B9u);
+        m->key1[round] = (DrawWords){ 0 } + (key1 + round * 0xBB67AE85u);
+    }
+}
+
 /* noise, site, p: see philox.h. */
 static inline void draw_mask(DrawMask *m, const uint32_t *noise, uint32_t site, float p)
 {
-    for (uint32_t round = 0; round < 10; round++) {
-        m->key0[round] = (DrawWords){ 0 } + ((noise[0] ^ site * 0x9E3779B9u) + round * 0x9E3779B9u);
-        m->key1[round] = (DrawWords){ 0 } + (noise[1] + round * 0xBB67AE85u);
-    }
+    draw_keys(m, noise[0] ^ site * 0x9E3779B9u, noise[1]);
     m->step = noise[2], m->sample = noise[3];
     m->threshold = dropout_threshold(p);
     m->scale = 1.0f / (1.0f - p);
@@ -156,13 +162,11 @@ static inline __attribute__((always_inline)) DrawFloats draw_kept(const DrawMask
     return (DrawFloats)((DrawWords)(word >= m->threshold) & scale);
 }
 
-/* Writes kept (DRAW_WORDS), the mask factors of DRAW_LANES quads, one quad a lane of `counter`. */
-static inline __attribute__((always_inline)) void draw_quads(float *kept, const DrawMask *m,
-                                                             Draw counter)
+/* Writes the words of DRAW_LANES quads to to[0..DRAW_WORDS-1], lane by lane. */
+static inline __attribute__((always_inline)) void draw_store(void *to, const DrawWords v[4])
 {
     typedef uint64_t Halves __attribute__((vector_size(DRAW_LANES * 4)));
-    const Draw draw = draw_words(m, counter);
-    DrawWords low = { 0 }, high = { 0 };
+    DrawWords low = { 0 }, high = { 0 }, *words = to;
     Halves low2 = { 0 }, high2 = { 0 };
 #pragma GCC unroll 16
     for (uint32_t i = 0; i < DRAW_LANES; i++) {
@@ -174,18 +178,25 @@ static inline __attribute__((always_inline)) void draw_quads(float *kept, const 
         low2[i] = i / 2 + i % 2 * (DRAW_LANES / 2);
         high2[i] = low2[i] + DRAW_LANES / 4;
     }
-    DrawWords v[4];
-#pragma GCC unroll 4
-    for (int w = 0; w < 4; w++)
-        v[w] = (DrawWords)draw_kept(m, draw.word[w]);
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
         const Halves ab = (Halves)__builtin_shuffle(v[0], v[1], half ? high : low);
         const Halves cd = (Halves)__builtin_shuffle(v[2], v[3], half ? high : low);
-        float *to = kept + half * 2 * DRAW_LANES;
-        *(DrawFloats *)to = (DrawFloats)__builtin_shuffle(ab, cd, low2);
-        *(DrawFloats *)(to + DRAW_LANES) = (DrawFloats)__builtin_shuffle(ab, cd, high2);
+        words[2 * half] = (DrawWords)__builtin_shuffle(ab, cd, low2);
+        words[2 * half + 1] = (DrawWords)__builtin_shuffle(ab, cd, high2);
     }
+}
+
+/* Writes kept (DRAW_WORDS), the mask factors of DRAW_LANES quads, one quad a lane of `counter`. */
+static inline __attribute__((always_inline)) void draw_quads(float *kept, const DrawMask *m,
+                                                             Draw counter)
+{
+    const Draw draw = draw_words(m, counter);
+    DrawWords v[4];
+#pragma GCC unroll 4
+    for (int w = 0; w < 4; w++)
+        v[w] = (DrawWords)draw_kept(m, draw.word[w]);
+    draw_store(kept, v);
 }
 
 /* Writes mask (n) for elements first .. first+n-1 of row `row` of a micro-batch with T positions a

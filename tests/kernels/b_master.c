@@ -150,6 +150,18 @@ TEST(adamw_rounding)
     check_same("parts", w2, want, all * 2);
 }
 
+/* The number of an element, divided by 8, has 64 bits. */
+TEST(adamw_rounding_far)
+{
+    const int64_t first = (INT64_C(8) << 32) - 8 * 5;
+    const uint32_t rounding[4] = { 7, 9, 12, 0 };
+    uint16_t draw[ADAMW_BLOCK], want[ADAMW_BLOCK];
+    for (int i = 0; i < ADAMW_BLOCK; i++)
+        want[i] = (uint16_t)draw_of(rounding, 5, 3, first + i);
+    rounding_draw(draw, &(Master){.rounding = rounding, .site = 5, .tensor = 3}, first);
+    check_same("draws", draw, want, sizeof draw);
+}
+
 /* 2^16 draws of one value: their mean is the value, within 4 standard errors. */
 TEST(adamw_rounding_mean)
 {
