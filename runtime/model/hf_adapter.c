@@ -87,8 +87,8 @@ static void check_known(const cJSON *theirs, const char *folder)
         for (size_t i = 0; i < COUNT(known_keys); i++)
             known = known || !strcmp(known_keys[i], value->string);
         if (!known)
-            die(EXIT_MISMATCH, "%s/adapter_config.json: %.60s is %s: not known here, and may change "
-                "what the adapter computes; if it does not, remove it from the file", folder,
+            die(EXIT_MISMATCH, "%s/adapter_config.json: %.60s is %s: not known here, and may "
+                "change what the adapter computes; if it does not, remove it from the file", folder,
                 value->string, printed(value));
     }
 }

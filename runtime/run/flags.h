@@ -30,8 +30,8 @@ typedef struct {
     bool given[FLAG_COUNT];      /* set on the command line; index FLAG_<name> */
     char by[FLAG_COUNT][64];     /* the name that it was given as */
     const char **many[FLAG_COUNT];   /* values of a repeatable (MANY) flag, ends with NULL */
-    char *remark[3];             /* notes on the command line: old names, flags given twice, steps and
-                                    epochs; NULL: none */
+    char *remark[3];             /* notes on the command line: old names, flags given twice, steps
+                                    and epochs; NULL: none */
 } Flags;
 
 /* A default set by the recipe, as text; the list ends with name NULL. */
@@ -47,8 +47,8 @@ typedef struct {
 void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int argc, char **argv);
 /* Prints the notes on the command line. */
 void flags_note(const Flags *f);
-/* Ends the program with EXIT_CONFIG if a flag was given that this command does not read. command: its
- * flag; -1: training. weights: it loads finished weights. */
+/* Ends the program with EXIT_CONFIG if a flag was given that this command does not read. command:
+ * its flag; -1: training. weights: it loads finished weights. */
 void flags_check_readers(const Flags *f, int command, bool weights);
 /* Selects the flags of this objective: those of other objectives do not exist. Call before
  * flags_parse(); until then all flags exist. */

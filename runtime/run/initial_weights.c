@@ -35,8 +35,7 @@ static void check_extras(const Checkpoints *c)
             error);
 }
 
-/* Notes a folder that was given, but not read: a resumed run has the weights of its checkpoint. Both
- * paths may name the same folder. */
+/* Notes a folder that was given, but not read: a resumed run has the weights of its checkpoint. */
 static void note_unread(const Checkpoints *c, int flag, const char *folder, const char *key)
 {
     const cJSON *start = json_get(c->state, "start");

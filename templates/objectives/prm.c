@@ -61,6 +61,11 @@ void objective_open(const Flags *f, Data *train, Data *eval)
                                .eval_flag = meta_alone ? "meta-data" : NULL};
     flags = f;
     trained = train;
+//@ unless meta_tokens
+    if (f->given[FLAG_cold_start] && f->cold_start)
+        die(EXIT_CONFIG, "--cold-start: this program learns no record weights (prm.weights=none): "
+            "leave it out");
+//@ end
     records_open(f, &model, &shape, &rules, train, eval);
     if (records_train(f)) {
 //@ if PRM_WEIGHTS=domain

@@ -289,4 +289,11 @@ line=$("$work/prm_none/train" --data $ref/prm_instance/tokens.safetensors --init
 verdict "refused: a rate of weights that are none" "$([ $? = 80 ] &&
     grep -q -- '--meta-lr: this program does not train that parameter' \
     <<<"$line" || tail -n 1 <<<"$line")"
+line=$("$work/prm_none/train" --data $ref/prm_instance/tokens.safetensors --init-from none --cold-start 2 \
+    --out "$scratch/no" 2>&1)
+verdict "refused: a cold start of weights that are none" "$([ $? = 80 ] &&
+    grep -q -- '--cold-start: this program learns no record weights' <<<"$line" || tail -n 1 <<<"$line")"
+line=$("$work/prm_instance/train" --data $ref/prm_instance/tokens.safetensors --init-from none --dry-run \
+    --meta-data $ref/prm_instance/tokens.safetensors --out "$scratch/no" 2>&1)
+verdict "weights learned on what they weigh" "$(grep -q '^--meta-data is --data: ' <<<"$line" || tail -n 2 <<<"$line")"
 exit $failed

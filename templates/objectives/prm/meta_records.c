@@ -39,6 +39,9 @@ void meta_open(const Flags *f, const RecordRules *rules, const Data *train, cons
         die(EXIT_CONFIG, "--meta-data is missing: records labelled right or wrong as a whole, from "
             "which the weights of --data's records are learned; to train without weights: gen %s "
             "prm.weights=none", model_words(&model, "prm.weights"));
+    if (!strcmp(f->meta_data, f->data))
+        note("--meta-data is --data: weights learned on the records that they weigh do not find "
+             "wrong labels");
     other.micro = META;
     /* the records validated on are packed already */
     char *files = strcmp(f->meta_data, f->eval_data) ? format("%s", f->meta_data)
