@@ -113,6 +113,17 @@ static void check_floors(void)
     }
 }
 
+/* Ends the program if a warm-up is neither a whole number of steps nor a share. */
+static void check_warmups(void)
+{
+    for (int i = 0; i < sets.n; i++) {
+        const double warmup = number(i, SET_FLAG_warmup);
+        if (warmup >= 1 && floor(warmup) != warmup)
+            die(EXIT_CONFIG, "%s %g: must be a whole number of steps, or below 1, a share of all "
+                "steps", flags_spelt(flag_of(i, SET_FLAG_warmup)), warmup);
+    }
+}
+
 void param_groups_note_warmup(int64_t total)
 {
     for (int i = 0; i < sets.n; i++) {
@@ -143,6 +154,7 @@ void param_groups_open(const ParamGroupRow *row, int n, const Flags *f, int64_t 
             die(EXIT_CONFIG, "%s: this program does not train that parameter group",
                 flags_spelt(i));
     check_floors();
+    check_warmups();
     note_unused();
 }
 

@@ -216,11 +216,34 @@ void open_data(Run *r)
     check_records(r);
 }
 
+/* Notes intervals that were given, and are longer than the run. */
+static void note_never_due(const Run *r, int64_t per_epoch)
+{
+    const Flags *f = &r->flags;
+    const struct {
+        int flag;
+        int64_t steps;
+        const char *then;
+    } row[] = {{FLAG_save_every, flags_steps(f->save_every, per_epoch), "saves its last one only"},
+               {FLAG_log_every, f->log_every, "logs its last one only"},
+               {FLAG_eval_every, r->evaluates ? flags_steps(f->eval_every, per_epoch) : 0,
+                "validates before the first and after the last one only"},
+               {FLAG_eval_from, r->evaluates ? f->eval_from : 0,
+                "validates before the first and after the last one only"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (f->given[row[i].flag] && row[i].steps > r->total)
+            note("%s %s: the run has only %" PRId64 " steps, and %s", flags_spelt(row[i].flag),
+                 flags_text(f, row[i].flag), r->total, row[i].then);
+}
+
 static void set_schedule(Run *r)
 {
     const Flags *f = &r->flags;
     int64_t per_epoch = data_steps_per_epoch(&r->train);
     r->total = f->steps ? f->steps : (int64_t)ceil(f->epochs * (double)per_epoch);
+    if (r->total < 1)
+        die(EXIT_CONFIG, "--epochs %g makes a run of 0 steps: give more, or --steps N", f->epochs);
+    note_never_due(r, per_epoch);
     const Checkpoints *c = &r->checkpoints;
     const bool lr_changed = checkpoint_changes(c, f, FLAG_lr) ||
                             checkpoint_changes(c, f, FLAG_lr_scale);

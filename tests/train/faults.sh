@@ -829,6 +829,13 @@ done
 refuses "a choice that is none" 80 "--loss-on: must be one of auto|.* got \"turn\"" gpt2_tiny $ours --loss-on turn
 verdict "a choice that is none: what to do" "$(grep -q '^next: fix that and run the command again' "$scratch/said" ||
     tail -n 1 "$scratch/said")"
+refuses "a run of no steps" 80 "--epochs 0 makes a run of 0 steps: give more, or --steps N$" gpt2_tiny $ours --epochs 0
+verdict "a run of no steps: nothing is left" "$(ls "$scratch/out/DONE" 2>&1 | grep -v 'No such')"
+refuses "a warm-up of part of a step" 80 "--warmup 10.5: must be a whole number of steps, or below 1, a share" \
+    gpt2_tiny $ours --warmup 10.5
+uses "intervals longer than the run" "^--log-every 99: the run has only 3 steps, and logs its last one only$" gpt2_tiny \
+    $ours --out "$scratch/longer" --steps 3 --save-every 3 --log-every 99
+verdict "an interval as long as the run" "$(grep -e '--save-every 3: ' "$scratch/said")"
 refuses "--patience without data" 80 "--patience: this run has no validations; add --eval-data" gpt2_tiny $ours --patience 1
 for flag in --keep-best "--patience 3"; do
     refuses "$flag without steps" 80 \
