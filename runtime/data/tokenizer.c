@@ -215,6 +215,8 @@ static char *parse(Tokenizer **to, const char *text, size_t n, const cJSON *conf
         json = layout;
     }
     if (!error)
+        error = prefixed("tokenizer_config.json", config_prefix_differs(config, json));
+    if (!error)
         error = prefixed("tokenizer_config.json", config_tokens_read(config, &extra));
     if (!error)
         error = load_model(t, json, &extra, &more);

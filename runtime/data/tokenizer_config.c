@@ -273,6 +273,39 @@ char *config_tokens_read(const cJSON *config, ConfigTokens *to)
     return error;
 }
 
+/* Returns the ByteLevel among the pre-tokenizers, or NULL. */
+static const cJSON *byte_level(const cJSON *part)
+{
+    const cJSON *list = json_get(part, "pretokenizers"), *found = NULL;
+    if (!strcmp(json_word(json_get(part, "type")), "ByteLevel"))
+        return part;
+    for (const cJSON *p = cJSON_IsArray(list) ? list->child : NULL; p && !found; p = p->next)
+        found = strcmp(json_word(json_get(p, "type")), "ByteLevel") ? NULL : p;
+    return found;
+}
+
+/* True for the class and its old name with Fast. */
+static bool is_class(const char *class, const char *name)
+{
+    const size_t n = strlen(name);
+    return !strncmp(class, name, n) && (!class[n] || !strcmp(class + n, "Fast"));
+}
+
+char *config_prefix_differs(const cJSON *config, const cJSON *tokenizer)
+{
+    const char *class = json_word(json_get(config, "tokenizer_class"));
+    const cJSON *bytes = byte_level(json_get(tokenizer, "pre_tokenizer")),
+                *said = json_get(config, "add_prefix_space");
+    const bool obeys = is_class(class, "GPT2Tokenizer") ||
+                       (cJSON_IsBool(said) && is_class(class, "Qwen2Tokenizer"));
+    if (!bytes || !obeys ||
+        cJSON_IsTrue(said) == cJSON_IsTrue(json_get(bytes, "add_prefix_space")))
+        return NULL;
+    return format("add_prefix_space is %s for %s, which transformers obeys, but %s in "
+                  "tokenizer.json: make them equal", cJSON_IsTrue(said) ? "true" : "false", class,
+                  cJSON_IsTrue(said) ? "false" : "true");
+}
+
 static bool same(const ConfigToken *b, const cJSON *added_token)
 {
     const Added *a = &b->is;

@@ -173,6 +173,9 @@ char *tokenizer_config_read(const char *path, cJSON **config);
 const char *config_token_name(const cJSON *config, const char *key);
 /* Lists the tokens of a config, which must outlive them; config NULL: none. Free to->token. */
 char *config_tokens_read(const cJSON *config, ConfigTokens *to);
+/* Message if the tokenizer_class of the config puts a space before texts where tokenizer.json does
+ * not, or the reverse; NULL: they agree. */
+char *config_prefix_differs(const cJSON *config, const cJSON *tokenizer);
 /* True if `added_tokens` of a tokenizer.json lacks one of the list, or matches it in another
  * way. */
 bool config_tokens_differ(const ConfigTokens *list, const cJSON *added);

@@ -631,7 +631,34 @@ static void check_beside_refused(void)
     }
 }
 
-/* Ids of mask, padding and special tokens. */
+/* A space before texts: classes of transformers that obey tokenizer_config.json, and those that do not. */
+static void check_beside_prefix(void)
+{
+    static const char json[] = "{\"added_tokens\":[],\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
+        "{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true}]},"
+        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\u0120\":1},\"merges\":[]}}";
+    static const struct {
+        const char *class, *said;
+        bool refused;
+    } rows[] = {
+        {"GPT2Tokenizer", "", true}, {"GPT2TokenizerFast", ",\"add_prefix_space\":false", true},
+        {"GPT2Tokenizer", ",\"add_prefix_space\":true", false}, {"Qwen2Tokenizer", ",\"add_prefix_space\":false", true},
+        {"Qwen2Tokenizer", "", false}, {"PreTrainedTokenizerFast", ",\"add_prefix_space\":false", false},
+        {"GPT2TokenizerOfMine", "", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Tokenizer *t = NULL;
+        char *config = format("{\"tokenizer_class\":\"%s\"%s}", rows[i].class, rows[i].said);
+        char *error = tokenizer_parse(&t, json, sizeof json - 1, config, strlen(config));
+        const bool stopped = error && strstr(error, "add_prefix_space is false for ");
+        verdict(format("a space before texts: %s%s", rows[i].class, rows[i].said),
+                stopped == rows[i].refused && stopped == !t ? NULL : error ? error : "accepted");
+        free(error), free(config);
+        tokenizer_free(t);
+    }
+}
+
+/* Which ids hide, fill and are no part of a text. */
 static void check_specials(void)
 {
     static const char plain[] = FILE_OF(AB, ""), marked[] = FILE_OF(AB ",\"unk_token\":\"b\"",
@@ -868,6 +895,7 @@ int main(int argc, char **argv)
     check_parts("tests/tokenizer/parts.json");
     check_beside("tests/tokenizer/beside.json", "out/.test/tokenizer/beside");
     check_beside_refused();
+    check_beside_prefix();
     verdict("texts are cut where tokenisation cannot notice", cuts > 50 ? NULL : "hardly any cut");
     check_words();
     check_splits();
