@@ -978,8 +978,8 @@ verdict "an empty answer of a pair" "$(grep -q "1 answer is empty (first $scratc
 echo 'a text' > $scratch/plain.txt
 for loss in assistant turns; do
     $pack -o $scratch/1.st $qwen --loss-on $loss $scratch/plain.txt > $scratch/log 2>&1
-    verdict "answers of a text: $loss" "$([ $? = 1 ] && grep -qx "gen pack: --loss-on $loss: no row is a conversation" $scratch/log ||
-        cat $scratch/log)"
+    verdict "answers of a text: $loss" "$([ $? = 1 ] &&
+        grep -qx "gen pack: --loss-on $loss: no row is a conversation" $scratch/log || cat $scratch/log)"
 done
 
 # A byte order mark is no part of any text, and UTF-8 goes on behind it.
