@@ -200,6 +200,8 @@ refuses "--log-every: must be an integer from 1" --log-every epoch
 refuses "must be one of linear|cosine|" --schedule cos
 refuses "must be one of stop|skip" --nonfinite stop\|skip
 refuses "must be true or false" --exact=yes
+refuses "--exact and --allow-inexact contradict each other: give one of them" --exact --allow-inexact
+refuses 'must be a number from 0 to 1000, got "1e-400"' --lr 1e-400
 refuses "needs a value" --lr
 refuses "--sample: is empty, needs TEXT" --sample ""
 refuses "--out: is empty, needs DIR" --out ""

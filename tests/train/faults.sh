@@ -404,6 +404,14 @@ uses "weights of a model folder" "^weights: $ref/$case/model" gpt2_tiny $draw --
 uses "from scratch" "^  weights    random, made from seed 42" gpt2_tiny $ours --out "$scratch/from" --steps 1
 refuses "a checkpoint and a model" 80 "both $scratch/from/checkpoint-1 and --init-from none have weights" gpt2_tiny \
     $draw --out "$scratch/from" --init-from none
+uses "a model that a resumed run does not read" \
+    "^--init-from $ref/$case/model is not read: $scratch/from/checkpoint-1 has the weights, and this run began with none" \
+    gpt2_tiny $ours --out "$scratch/from" --steps 1 --init-from $ref/$case/model
+refuses "an adapter without LoRA, next to a checkpoint" 80 "--adapter: this program has no LoRA" gpt2_tiny $draw \
+    --out "$scratch/from" --adapter $ref/qwen2_lora/adapter_init
+uses "flags given twice" "^given twice, the last one holds: --lr 1 and 2, --seed 3 and 4$" gpt2_tiny $ours --dry-run \
+    --lr 1 --lr 2 --seed 3 --seed 3 --seed 4
+uses "steps and epochs" "^--epochs has no effect: --steps 2 decides$" gpt2_tiny $ours --dry-run --epochs 4 --steps 2
 for use in "$draw" "$ours"; do
     refuses "a checkpoint as run folder: ${use%% *}" 89 \
         "is a checkpoint itself; .* --out $scratch/from?" gpt2_tiny $use \
