@@ -438,10 +438,9 @@ edited config-rope-kinds 83 'one object a kind of layers: not supported in the f
 edited config-two-names 83 'n_head is 4, but num_attention_heads is 2: remove the wrong one' gpt2 \
     's/"n_head"/"num_attention_heads": 2, "n_head"/'
 edited config-other-name 0 '^loaded' gpt2 's/"n_head"/"num_attention_heads"/'
+old='"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 16'
 edited config-dropped-base 83 'rope_scaling contradicts rope_parameters' llama \
-    's/"rope_theta": 10000.0/"rope_theta": 500000.0/
-    s/"rms_norm_eps"/"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, '`
-    `'"original_max_position_embeddings": 16}, "rms_norm_eps"/'
+    's/"rope_theta": 10000.0/"rope_theta": 500000.0/; s/"rms_norm_eps"/"rope_scaling": {'"$old"'}, &/'
 edited config-kinds 83 'layer_types is "sliding_attention", this binary' llama \
     's/"rms_norm_eps"/"layer_types": ["full_attention", "sliding_attention"], "rms_norm_eps"/'
 edited config-rope-whole 0 '^loaded' llama 's/"rms_norm_eps"/"partial_rotary_factor": 1.0, "rms_norm_eps"/'
