@@ -815,8 +815,8 @@ done <<<"$trained" >"$scratch/said"
 verdict "flags of training with other commands" "$(head -n 3 "$scratch/said")"
 uses "more tokens than there is room for" "^--max-new-tokens 99: the program has room for 32 tokens with the prompt" \
     gpt2_tiny --sample a --max-new-tokens 99 --init-from none
-mkdir -p "$scratch/out"
 for folder in "$scratch/out/checkpoint-7" "$scratch/out/./checkpoint-7/"; do
+    mkdir -p "$scratch/out"
     refuses "an export as a checkpoint: ${folder##*out/}" 80 "is the name of a checkpoint of this run" gpt2_tiny \
         --init-from $ref/$case/model --export "$folder"
 done
