@@ -8,6 +8,12 @@
 
 #include <string.h>
 
+/* True if only answers are targets, which a text does not have. */
+static bool wants_answers(const Rules *rules)
+{
+    return rules->loss != LOSS_DEFAULT && rules->loss != LOSS_ALL;
+}
+
 static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                     RowOut *row)
 {
@@ -16,7 +22,7 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     if (error)
         return error;
     row->bytes = (int64_t)strlen(text);
-    row->stops = rules->loss == LOSS_LAST || rules->loss == LOSS_ASSISTANT;
+    row->stops = wants_answers(rules);
     if (row->stops)
         return format("--loss-on %s: a text has no answers, all its tokens are targets: omit it, "
                       "or use --loss-on all", loss_name[rules->loss]);
@@ -30,7 +36,7 @@ static char *stretch(const Rules *rules, const Tokenizer *tok, const Chunk *p, E
     const int32_t *prefix = tokenizer_prefix(tok, &nprefix);
     const int32_t *suffix = tokenizer_suffix(tok, &nsuffix);
     char *error = NULL;
-    if (rules->loss == LOSS_LAST || rules->loss == LOSS_ASSISTANT)
+    if (wants_answers(rules))
         return format("--loss-on: a text has no answers, all its tokens are targets: omit it, "
                       "or use --loss-on all");
     if (p->first)

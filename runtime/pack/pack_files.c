@@ -323,10 +323,6 @@ void work_do(Work *w, char name[SHA256_HEX])
     if (!p->error.text && p->out && o->chat && !p->nchats)
         pack_fail(p, EXIT_DATA, (Location){0},
                   format("--chat %s: no row is a conversation", o->chat));
-    const bool talks = o->loss == LOSS_ASSISTANT || o->loss == LOSS_TURNS;
-    if (!p->error.text && p->out && talks && !p->nchats && (o->trains || strcmp(o->who, "data")))
-        pack_fail(p, EXIT_DATA, (Location){0},
-                  format("--loss-on %s: no row is a conversation", loss_name[o->loss]));
     if (!p->error.text && p->out && o->variable && *o->variable && !p->nchats)
         pack_fail(p, EXIT_DATA, (Location){0},
                   format("--template-var: no row is a conversation"));

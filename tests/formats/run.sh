@@ -976,10 +976,11 @@ $pack -o $scratch/1.st $qwen $scratch/empty.jsonl > $scratch/log 2>&1
 verdict "an empty answer of a pair" "$(grep -q "1 answer is empty (first $scratch/empty.jsonl:1)" $scratch/log || cat $scratch/log)"
 
 echo 'a text' > $scratch/plain.txt
-for loss in assistant turns; do
-    $pack -o $scratch/1.st $qwen --loss-on $loss $scratch/plain.txt > $scratch/log 2>&1
-    verdict "answers of a text: $loss" "$([ $? = 1 ] &&
-        grep -qx "gen pack: --loss-on $loss: no row is a conversation" $scratch/log || cat $scratch/log)"
+echo '{"text":"a text"}' > $scratch/plain.jsonl
+for file in $scratch/plain.txt $scratch/plain.jsonl; do
+    $pack -o $scratch/1.st $qwen --loss-on turns $file > $scratch/log 2>&1
+    verdict "turns of a text: ${file##*.}" "$([ $? != 0 ] && grep -q '^[^ ]*: --loss-on.*: a text has no answers' $scratch/log ||
+        cat $scratch/log)"
 done
 
 # A byte order mark is no part of any text, and UTF-8 goes on behind it.
