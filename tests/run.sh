@@ -44,15 +44,11 @@ trap 'cat "$scratch"/*.pid 2>/dev/null | xargs -r kill 2>/dev/null; rm -rf "$TMP
 trap 'exit 130' INT TERM
 : >"$scratch/failures"
 
-# ---- the queue: long jobs first
+# ---- the queue
 
-first=(cuda train kernels builds checkpoint)
 groups=("$@")
 named=$*
-if [ $# = 0 ]; then
-    mapfile -t groups < <({ printf '%s\n' "${first[@]}"; grep -L '^# apart: ' tests/*/run.sh | cut -d/ -f2; } |
-        awk '!seen[$0]++')
-fi
+[ $# != 0 ] || mapfile -t groups < <(grep -L '^# apart: ' tests/*/run.sh | cut -d/ -f2)
 queue=()
 for group in "${groups[@]}"; do
     if [ ! -x "tests/${group%%/*}/run.sh" ]; then
@@ -77,6 +73,12 @@ for group in "${groups[@]}"; do
         ;;
     esac
 done
+
+# the longest first, so that no core is left alone with one at the end; the others in the order of their names
+long=(train/sim cuda train/reference canonical/cpu kernels gold train/faults checkpoint runtime shard/cpu shard/sim
+    formats train/dpo shard/small rooms train/pairs objectives builds/check builds/lock sim)
+[ $# != 0 ] || mapfile -t queue < <({ printf '%s\n' "${long[@]}" | grep -xFf <(printf '%s\n' "${queue[@]}")
+    printf '%s\n' "${queue[@]}"; } | awk '!seen[$0]++')
 
 # ---- a job: its output in one piece when it ends, and a line NAME PASSED FAILED SECONDS in $scratch/results
 
@@ -127,6 +129,7 @@ jobs=${JOBS:-$((cpus + 1))}
 [ ${#queue[@]} -gt "$jobs" ] || jobs=${#queue[@]}
 # how many processes a job may use at a time: alone all cores
 export CORES=$((cpus / jobs > 0 ? cpus / jobs : 1))
+SECONDS=0
 for name in "${queue[@]}"; do
     while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
     job "$name" &
@@ -135,7 +138,10 @@ wait
 
 if [ ${#queue[@]} -gt 1 ]; then
     sort -k4,4nr "$scratch/results" |
-        awk '{ printf "%-24s %5d passed %3d failed %8.1f s %8.1f s of processor time\n", $1, $2, $3, $4, $5 }'
+        awk -v cores="$cpus" -v seconds=$SECONDS '
+        { printf "%-24s %5d passed %3d failed %8.1f s %8.1f s of processor time\n", $1, $2, $3, $4, $5; used += $5 }
+        END { printf "%d s on %d cores: %.0f s of processor time, %.0f s without work or used by others\n",
+                  seconds, cores, used, cores * seconds - used }'
 fi
 cat "$scratch/failures"
 awk '{ ok += $2; bad += $3 } END { print ok + 0 " passed, " bad + 0 " failed"; exit !(bad == 0 && ok > 0) }' \
