@@ -1,8 +1,8 @@
 #!/bin/bash
 # Collectives of divided gradients and weights during compute (comm.overlap), on the simulator: the same bits as with
 # each at once, whether they run as early or as late as events allow. Three layers share two slots; a step, which is
-# captured, has two micro-batches; evaluation is not captured. Early ones of two layers are in run.sh; FULL=1 (make
-# soak): here, too, a step that is not captured, and all of it with every access checked.
+# captured, has two micro-batches; evaluation is not captured. Those of two layers are in run.sh; FULL=1 (make soak):
+# here, too, a step that is not captured, and all of it with every access checked.
 export BACKEND=sim
 source "$(dirname "$0")/lib.sh"
 fields="shard gpus=2 precision=bf16 model.hidden=64 model.ffn=1024 model.layers=3 model.vocab=257 batch.accum=2"
