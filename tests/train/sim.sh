@@ -118,7 +118,7 @@ bound_of() { case $1 in mdm_llada.bf16*) echo 6e-3 ;; *.bf16* | *.fp16*) echo 2e
 # on a GPU one at a time, whose memory is looked at; one that fails leaves nothing to compare
 [ $BACKEND = sim ] || cores=1
 at=$([ -n "$FULL" ] && echo 7 || echo 2)       # steps before each checkpoint
-# five steps, which are those of rising rates; adapters in fp32 and all weights in fp16 go on to the end
+# five steps, which are those of rising rates; adapters in fp32 and all weights in fp16 (mlm_microbert) go on to the end
 few() {
     case ${FULL:-$1} in
     gpt2* | llama* | qwen2_dropout* | qwen2_eight* | qwen2_rslora* | gemma* | qwen3* | mistral*) ;;
@@ -126,7 +126,12 @@ few() {
     esac
 }
 # five steps of a schedule that knows of all of them: killed in the sixth
-cut() { [ -z "$FULL" ] && [[ $1 = dpo_sum.fp16 || $1 = ad_all.fp16 ]]; }
+cut() {
+    case ${FULL:-$1} in
+    dpo_sum.fp16 | ad_all.fp16 | mdm_sft.fp16 | mlm_dropout.read) ;;
+    *) false ;;
+    esac
+}
 while read -r name words; do
     [ -n "$name" ] || continue
     while [ "$(jobs -rp | wc -l)" -ge "$cores" ]; do wait -n; done
