@@ -2,6 +2,10 @@
 # The simulator's own tests: d_*.cpp the device side, h_*.cpp the host side, h_*.sh its constants.
 # d_runs also on the fast library, which most end-to-end tests use. run.sh NAME ..: only these; `tuners`: the sources
 # of all CUDA recipes, of which only a few are built as programs here.
+# parts: programs own
+# wide: own
+# Part `programs`: what a change of gen or of kernels can break, tuners and d_bytes; `own`: the others, which only a
+# change of the simulator can.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=out/.test/sim/own
@@ -22,9 +26,14 @@ build() {                        # MODE NAME
     fi
 }
 
-names=("$@")
-[ $# != 0 ] || mapfile -t names < <(cd tests/sim && printf '%s\n' [dh]_*.cpp h_*.sh |
-    sed 's/\.cpp$//'; echo tuners)
+names=("$@") generated="d_bytes tuners"
+own=$(cd tests/sim && printf '%s\n' [dh]_*.cpp h_*.sh | sed 's/\.cpp$//' | grep -vx d_bytes)
+# shellcheck disable=SC2206
+case $* in
+'') names=($own $generated) ;;
+programs) names=($generated) ;;
+own) names=($own) ;;
+esac
 programs=()
 for name in "${names[@]}"; do
     case $name in
