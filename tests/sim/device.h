@@ -43,6 +43,9 @@ void sim_op_end(void);
  * they are read, and be ordered with what other operations did there. */
 void sim_read(const void *p, size_t bytes);
 void sim_write(void *p, size_t bytes);
+/* Bytes at the start of an allocation that are NaN. The checked library fills fewer, which costs a fault a page: it
+ * reports reads of what nothing wrote. */
+extern const size_t sim_filled;
 
 /* Bytes that operation reads only as far as they were written, as cudaMemcpy does of padding:
  * copies the state with the bytes instead of refusing. Call instead of sim_read + sim_write. */

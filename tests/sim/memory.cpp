@@ -22,9 +22,6 @@ static const Card cards[] = {
 
 enum { KIB = 1024, CONTEXT_MIB = 512, DEFAULT_SHARED = 48 * KIB, RESERVED_SHARED = 1 * KIB };
 
-/* Bytes of an allocation that are filled: of a large one the rest stays without pages. */
-static const size_t FILLED = (size_t)256 << 20;
-
 static size_t allocated;                              /* bytes of device memory */
 static std::map<const void *, int> dynamic_limits;    /* set by cudaFuncSetAttribute */
 static thread_local int chosen;
@@ -328,7 +325,7 @@ static void *allocate(SimMemory kind, size_t size)
 {
     void *p = sim_allocate(kind, size);
     if (p)
-        memset(p, 0xff, size < FILLED ? size : FILLED);
+        memset(p, 0xff, size < sim_filled ? size : sim_filled);
     if (p && kind == SIM_PINNED)     /* host code that is not looked at may write it */
         sim_write(p, size);
     return p;

@@ -36,6 +36,8 @@ struct Cell {
 };
 static const Record SPLIT = ~(Record)0;
 
+const size_t sim_filled = (size_t)1 << 20;
+
 struct Shadow {
     uintptr_t low;
     Cell *coarse, *fine;         /* a cell for 4 bytes, for 1 byte */
@@ -720,6 +722,7 @@ void shadow_host(const void *p, size_t bytes, bool write)
 
 #else                            /* the fast library */
 
+const size_t sim_filled = (size_t)256 << 20;
 void sim_op_begin(uint32_t, const char *name) { sim_op_name = name; }
 void sim_op_end(void) { sim_op_name = nullptr; }
 void sim_read(const void *, size_t) {}
