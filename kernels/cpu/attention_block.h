@@ -18,7 +18,12 @@
 #include "amx.h"
 #endif
 
-enum { ATTENTION_D = 256 };      /* largest head */
+enum {
+    ATTENTION_D = 256,           /* largest head */
+    ATTENTION_ROOM = ATTENTION_BLOCK * ATTENTION_D,      /* of a block, or of a head in one piece */
+    ATTENTION_LINE = 64 / sizeof(act_t), /* elements of a cache line */
+    ATTENTION_AHEAD = 8          /* lines of an array that are fetched at once */
+};
 
 #define ATTENTION_LOG2E 0x1.715476p0f
 #define ATTENTION_LN2 0x1.62e430p-1f
@@ -38,49 +43,72 @@ static inline __attribute__((always_inline)) TileVec attention_exp2_(TileVec x)
     return (TileVec)((TileInts)y & ~(TileInts)(x < -125.0f));
 }
 
-/* n rows of D as floats, copied to (n, D): of rows that stay in place too few would fit into the L1
- * sets that they map to. Prefetches the next head's. */
-static inline const float *attention_rows_(float *to, const act_t *x, int64_t n, int64_t D,
-                                           int64_t row)
+typedef float AttentionPair __attribute__((vector_size(8), aligned(4), may_alias));
+
+/* to (n, D) = scale times n rows of D as floats: of rows that stay in place too few would fit into
+ * the L1 sets that they map to. */
+static inline void attention_rows_(float *restrict to, const act_t *restrict x, int64_t n,
+                                   int64_t D, int64_t row, float scale)
 {
     int64_t d = 0;
 #ifndef ACT_BF16
     for (; d + TILE_LANES <= D; d += TILE_LANES)    /* down the rows: no memcpy for each */
-        for (int64_t i = 0; i < n; i++) {
-            __builtin_prefetch(x + i * row + d + D);
-            *(TileVec *)(to + i * D + d) = *(const TileVec *)(x + i * row + d);
-        }
+        for (int64_t i = 0; i < n; i++)
+            *(TileVec *)(to + i * D + d) = *(const TileVec *)(x + i * row + d) * scale;
     for (; d + 2 <= D; d += 2)
         for (int64_t i = 0; i < n; i++)
-            memcpy(to + i * D + d, x + i * row + d, 2 * sizeof *to);
+            *(AttentionPair *)(to + i * D + d) = *(const AttentionPair *)(x + i * row + d) * scale;
 #endif
-    for (int64_t i = 0; i < n && d < D; i++)
-        act_to_float(to + i * D + d, x + i * row + d, D - d);
-    return to;
+    for (; d < D; d++)
+        for (int64_t i = 0; i < n; i++)
+            to[i * D + d] = act_load(x + i * row + d) * scale;
 }
 
-/* t (D, ATTENTION_BLOCK) = scale times the transpose of x (n, D); lanes n.. of the last vector are
- * zero. */
-static inline void attention_transpose_(float *restrict t, const float *restrict x, int64_t n,
-                                        int64_t D, float scale)
+/* t (D, ATTENTION_BLOCK) = scale times the transpose of n rows of D; lanes n.. of the last vector
+ * are zero. */
+static inline void attention_transpose_(float *restrict t, const act_t *restrict x, int64_t n,
+                                        int64_t D, int64_t row, float scale)
 {
     const int64_t lanes = (n + TILE_LANES - 1) / TILE_LANES * TILE_LANES;
-    tile_transpose(t, ATTENTION_BLOCK, x, D, n, D, scale);
+#ifdef ACT_BF16
+    _Alignas(64) float rows[ATTENTION_BLOCK * ATTENTION_D];
+    attention_rows_(rows, x, n, D, row, 1);
+    tile_transpose(t, ATTENTION_BLOCK, rows, D, n, D, scale);
+#else
+    tile_transpose(t, ATTENTION_BLOCK, x, row, n, D, scale);
+#endif
     for (int64_t d = 0; d < D; d++)
         for (int64_t i = n; i < lanes; i++)
             t[d * ATTENTION_BLOCK + i] = 0;
 }
 
-/* x (n, D) = the transpose of t (D, ATTENTION_BLOCK) */
+/* n rows of D at x = those of from (n, D). */
+static inline void attention_put_(act_t *restrict x, const float *restrict from, int64_t n,
+                                  int64_t D, int64_t row)
+{
+    int64_t d = 0;
+#ifndef ACT_BF16
+    for (; d + TILE_LANES <= D; d += TILE_LANES)
+        for (int64_t i = 0; i < n; i++)
+            *(TileVec *)(x + i * row + d) = *(const TileVec *)(from + i * D + d);
+    for (; d + 2 <= D; d += 2)
+        for (int64_t i = 0; i < n; i++)
+            *(AttentionPair *)(x + i * row + d) = *(const AttentionPair *)(from + i * D + d);
+#endif
+    for (int64_t i = 0; i < n && d < D; i++)
+        act_from_float(x + i * row + d, from + i * D + d, D - d);
+}
+
+/* n rows of D = scale times the transpose of t (D, ATTENTION_BLOCK) */
 static inline void attention_back_(act_t *restrict x, const float *restrict t, int64_t n, int64_t D,
-                                   int64_t row)
+                                   int64_t row, float scale)
 {
 #ifdef ACT_BF16
     for (int64_t i = 0; i < n; i++)
         for (int64_t d = 0; d < D; d++)
-            act_store(x + i * row + d, t[d * ATTENTION_BLOCK + i]);
+            act_store(x + i * row + d, t[d * ATTENTION_BLOCK + i] * scale);
 #else
-    tile_transpose(x, row, t, ATTENTION_BLOCK, D, n, 1);
+    tile_transpose(x, row, t, ATTENTION_BLOCK, D, n, scale);
 #endif
 }
 
@@ -94,6 +122,95 @@ static inline void attention_clear_(float *x, int64_t row, int64_t n, int64_t D)
     for (; d < D; d++)
         for (int64_t i = 0; i < n; i++)
             x[i * row + d] = 0;
+}
+
+/* Rows of the head that a thread probably works on next. They are fetched between products, a few
+ * at a time: fetches of a whole block at once wait for each other. */
+typedef struct {
+    const act_t *x[8];           /* the first row of each array */
+    int64_t stride[8];           /* between rows of each */
+    int arrays;
+    int64_t n, D;                /* rows, and elements of a row */
+    int64_t i, d;                /* the row and the element that are fetched next */
+    int64_t b, h;                /* sequence and query head; b < 0: there is none */
+} AttentionAhead;
+
+/* Rows i0.. of the head after head h of sequence b, of no arrays yet. */
+static inline AttentionAhead attention_after_(int64_t b, int64_t h, int64_t i0, int64_t B,
+                                              int64_t T, int64_t NH, int64_t D)
+{
+    const int64_t n = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
+    AttentionAhead a = { .n = n, .D = D, .b = b, .h = h + 1 };
+    if (a.h == NH)
+        a.b += omp_get_num_threads(), a.h = 0;
+    else if (a.h * D % ATTENTION_LINE != 0)      /* of the same lines as this head */
+        a.b = -1;
+    a.b = a.b < B ? a.b : -1;
+    return a;
+}
+
+static inline void attention_add_(AttentionAhead *a, const act_t *x, int64_t stride)
+{
+    a->x[a->arrays] = x, a->stride[a->arrays++] = stride;
+}
+
+/* Adds the query, key and value rows of x (B, T, NH + 2 KV, D). */
+static inline void attention_add_qkv_(AttentionAhead *a, const act_t *x, int64_t i0, int64_t T,
+                                      int64_t NH, int64_t KV)
+{
+    const int64_t D = a->D, row = (NH + 2 * KV) * D, k = NH + a->h / (NH / KV);
+    x += (a->b * T + i0) * row;
+    attention_add_(a, x + a->h * D, row);
+    attention_add_(a, x + k * D, row);
+    attention_add_(a, x + (k + KV) * D, row);
+}
+
+/* Fetches the next lines of each array. */
+static inline void attention_ahead_(AttentionAhead *a)
+{
+    for (int lines = ATTENTION_AHEAD; a->arrays > 0 && lines > 0 && a->d < a->D; lines--) {
+        for (int k = 0; k < a->arrays; k++)
+            __builtin_prefetch(a->x[k] + a->i * a->stride[k] + a->d, 0, 2);
+        if (++a->i == a->n)
+            a->i = 0, a->d += ATTENTION_LINE;
+    }
+}
+
+static inline void attention_product_(const Tile *p, AttentionAhead *ahead)
+{
+    attention_ahead_(ahead);
+    tile_product(p);
+}
+
+/* Keys and values of a head as floats, (n, D) each: of a whole head where it fits, copied once for
+ * all queries; else of a block. */
+typedef struct {
+    _Alignas(64) float k[ATTENTION_ROOM], v[ATTENTION_ROOM];
+    const act_t *of;             /* the head's first key; NULL: none */
+    int64_t from, to;            /* keys that are there, where the head fits */
+} AttentionPacked;
+
+/* Whether T rows of D fit. */
+static inline bool attention_fits_(int64_t T, int64_t D)
+{
+    return T * D <= ATTENTION_ROOM;
+}
+
+/* Copies keys j0 .. j0 + n - 1 of the head with keys at k and values at v, unless they are there.
+ * Returns the offset of key j0. */
+static inline int64_t attention_pack_(AttentionPacked *p, const act_t *k, const act_t *v,
+                                      int64_t j0, int64_t n, int64_t T, int64_t D, int64_t row)
+{
+    const bool fits = attention_fits_(T, D);
+    const int64_t at = fits ? j0 * D : 0;
+    if (fits && p->of == k && p->from <= j0 && j0 + n <= p->to)
+        return at;
+    if (p->of != k || j0 != p->to)
+        p->from = j0;
+    p->of = k, p->to = j0 + n;
+    attention_rows_(p->k + at, k + j0 * row, n, D, row, 1);
+    attention_rows_(p->v + at, v + j0 * row, n, D, row, 1);
+    return at;
 }
 
 /* Tasks that a thread takes at once: those of a sequence, where there are many. */

@@ -6,8 +6,6 @@
 
 #include "attention_block.h"
 
-/* dk and dv of a (batch, key head) are summed in fp32: in place, or for bf16 in ws (B, KV, 2, T,
- * D), which is followed by the keys transposed (B, KV, D, T) bf16. */
 /* One key head of one sequence: where its rows begin and the strides between them. */
 typedef struct {
     const act_t *q, *k, *v, *o, *dout;
@@ -32,7 +30,9 @@ attention_vector_ds_(float *restrict s, float *restrict ds, TileVec lse, TileVec
         if (drops)
             attention_kept_(kept, drops, column, j0 + j);
 #pragma GCC unroll 4
-        for (int w = 0; w < 4 && w < left; w++, at += N / TILE_LANES, to += N / TILE_LANES) {
+        for (int w = 0; w < 4; w++, at += N / TILE_LANES, to += N / TILE_LANES) {
+            if (w >= left)
+                continue;
             const TileVec p = attention_exp2_(*at - lse);
             TileVec dp = *to;
             *at = p;
@@ -64,60 +64,60 @@ static inline void attention_block_ds_(float *restrict s, float *restrict ds,
 }
 
 /* Queries i0.. of one query head: dq, and their share of dk and dv. */
-static void attention_block_bwd_(const AttentionHead *g, int64_t i0)
+static __attribute__((noinline)) void
+attention_block_bwd_(const AttentionHead *g, int64_t i0, AttentionPacked *packed,
+                     AttentionAhead *ahead)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) float qt[ATTENTION_D * N], dot[ATTENTION_D * N], dqt[ATTENTION_D * N];
+    _Alignas(64) float q[N * ATTENTION_D], dout[N * ATTENTION_D];
     _Alignas(64) float s[N * N], ds[N * N];
-    _Alignas(64) float rows[4][N * ATTENTION_D];
     float lse[N] = { 0 }, delta[N] = { 0 };
     AttentionRun run[ATTENTION_RUNS];
     const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
     const int64_t lanes = attention_lanes_(nq);
+    const act_t *o = g->o + i0 * g->orow;
     AttentionKeys keys;
     AttentionDrops space;
     const AttentionDrops *drops = attention_drops_(&space, &g->rule, i0, T);
     attention_keys_(&keys, &g->rule, i0, nq, T);
-    const float *o = attention_rows_(rows[1], g->o + i0 * g->orow, nq, D, g->orow);
-    const float *q = attention_rows_(rows[0], g->q + i0 * row, nq, D, row);
-    const float *dout = attention_rows_(rows[2], g->dout + i0 * g->orow, nq, D, g->orow);
-    attention_transpose_(qt, q, nq, D, g->scale * ATTENTION_LOG2E);
-    attention_transpose_(dot, dout, nq, D, 1);
-    for (int64_t i = 0; i < nq * D; i++)
-        rows[0][i] *= g->scale;
+    attention_rows_(q, g->q + i0 * row, nq, D, row, g->scale);
+    attention_rows_(dout, g->dout + i0 * g->orow, nq, D, g->orow, 1);
+    attention_transpose_(qt, g->q + i0 * row, nq, D, row, g->scale * ATTENTION_LOG2E);
+    attention_transpose_(dot, g->dout + i0 * g->orow, nq, D, g->orow, 1);
     for (int64_t i = 0; i < nq; i++) {
         lse[i] = g->lse[i0 + i] * ATTENTION_LOG2E;
         for (int64_t d = 0; d < D; d++)
-            delta[i] += dout[i * D + d] * o[i * D + d];
+            delta[i] += dout[i * D + d] * act_load(o + i * g->orow + d);
     }
     attention_clear_(dqt, N, D, lanes);
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
-        const float *k = attention_rows_(rows[1], g->k + j0 * row, nk, D, row);
-        const float *v = attention_rows_(rows[3], g->v + j0 * row, nk, D, row);
+        const int64_t there = attention_pack_(packed, g->k, g->v, j0, nk, T, D, row);
+        const float *k = packed->k + there, *v = packed->v + there;
         const int n = attention_runs_(run, &keys, j0, nk, lanes);
         for (const AttentionRun *r = run; r < run + n; r++) {
             const int64_t at = r->j * N + r->from, width = r->to - r->from;
             const int64_t here = (r->to < nq ? r->to : nq) - r->from, to = (j0 + r->j) * g->ldd;
-            tile_product(&(Tile){ .c = s + at, .ldc = N, .a = k + r->j * D, .lda = D,
-                                  .b = qt + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
-            tile_product(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * D, .lda = D,
-                                  .b = dot + r->from, .ldb = N, .m = r->n, .n = width, .k = D });
+            attention_product_(&(Tile){ .c = s + at, .ldc = N, .a = k + r->j * D, .lda = D,
+                                        .b = qt + r->from, .ldb = N, .m = r->n, .n = width,
+                                        .k = D }, ahead);
+            attention_product_(&(Tile){ .c = ds + at, .ldc = N, .a = v + r->j * D, .lda = D,
+                                        .b = dot + r->from, .ldb = N, .m = r->n, .n = width,
+                                        .k = D }, ahead);
             attention_mask_(s, &keys, j0, r, 1);
             attention_block_ds_(s, ds, lse, delta, r, j0, drops);
-            tile_product(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at, .lda = N,
-                                  .b = dout + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
-                                  .add = true });
-            tile_product(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at, .lda = N,
-                                  .b = q + r->from * D, .ldb = D, .m = r->n, .n = D, .k = here,
-                                  .add = true });
-            tile_product(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * D, .lda = D,
-                                  .transposed = true, .b = ds + at, .ldb = N, .m = D, .n = width,
-                                  .k = r->n, .add = true });
+            attention_product_(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at, .lda = N,
+                                        .b = dout + r->from * D, .ldb = D, .m = r->n, .n = D,
+                                        .k = here, .add = true }, ahead);
+            attention_product_(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at, .lda = N,
+                                        .b = q + r->from * D, .ldb = D, .m = r->n, .n = D,
+                                        .k = here, .add = true }, ahead);
+            attention_product_(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * D, .lda = D,
+                                        .transposed = true, .b = ds + at, .ldb = N, .m = D,
+                                        .n = width, .k = r->n, .add = true }, ahead);
         }
     }
-    for (int64_t i = 0; i < D * N; i++)
-        dqt[i] *= g->scale;
-    attention_back_(g->dq + i0 * row, dqt, nq, D, row);
+    attention_back_(g->dq + i0 * row, dqt, nq, D, row, g->scale);
 }
 
 #ifdef ATTENTION_AMX
@@ -166,11 +166,13 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
         amx_product(dqt, N, g->kt + j0, T, dsp, N, D, nq, nk, true);
     }
     amx_end();
-    attention_back_(g->dq + i0 * row, dqt, nq, D, row);
+    attention_back_(g->dq + i0 * row, dqt, nq, D, row, 1);
 }
 #endif
 
-/* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. */
+/* dqkv is overwritten; ws: attention_bwd_workspace(B, T, KV, D) bytes. dk and dv of a key head are
+ * summed in fp32, in an array of the thread where they fit; else in place, or for bf16 in ws (B,
+ * KV, 2, T, D), which is followed by the keys transposed (B, KV, D, T) bf16. */
 static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dout,
                                  const act_t *restrict o, const float *restrict lse,
                                  const act_t *restrict qkv, const AttentionRule *rule, int64_t B,
@@ -178,7 +180,7 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
                                  void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
-    const int in_place = sizeof(act_t) == sizeof(float);
+    const bool in_place = sizeof(act_t) == sizeof(float), fits = attention_fits_(T, D);
     const act_t *kt = NULL;
 #ifdef ATTENTION_AMX
     if (attention_amx_(T, D)) {
@@ -188,37 +190,53 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
     }
 #endif
     const int64_t chunk = attention_chunk_(B, KV);
-#pragma omp parallel for schedule(dynamic, chunk)
-    for (int64_t task = 0; task < B * KV; task++) {
-        const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
-        float *sums = in_place ? (float *)dqkv + k : (float *)ws + task * 2 * T * D;
-        AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums,
-                            .dv = sums + (in_place ? KV * D : T * D), .T = T, .D = D, .row = row,
-                            .orow = NH * D, .ldd = in_place ? row : D, .scale = scale,
-                            .rule = attention_rule_(rule, b, 0, T),
-                            .kt = kt ? kt + task * D * T : NULL };
-        attention_clear_(g.dk, g.ldd, T, D);
-        attention_clear_(g.dv, g.ldd, T, D);
-        for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
-            g.rule.head = h;
-            g.q = qkv + at + h * D;
-            g.dq = dqkv + at + h * D;
-            g.o = o + b * T * NH * D + h * D;
-            g.dout = dout + b * T * NH * D + h * D;
-            g.lse = lse + (b * NH + h) * T;
-            for (int64_t i0 = 0; i0 < T; i0 += ATTENTION_BLOCK) {
+#pragma omp parallel
+    {
+        AttentionPacked packed;
+        _Alignas(64) float sums[2][ATTENTION_ROOM];
+        packed.of = NULL;
+#pragma omp for schedule(dynamic, chunk)
+        for (int64_t task = 0; task < B * KV; task++) {
+            const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
+            AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums[0], .dv = sums[1],
+                                .T = T, .D = D, .row = row, .orow = NH * D, .ldd = D,
+                                .scale = scale, .rule = attention_rule_(rule, b, 0, T),
+                                .kt = kt ? kt + task * D * T : NULL };
+            if (!fits && in_place)
+                g.dk = (float *)dqkv + k, g.dv = g.dk + KV * D, g.ldd = row;
+            else if (!fits)
+                g.dk = (float *)ws + task * 2 * T * D, g.dv = g.dk + T * D;
+            attention_clear_(g.dk, g.ldd, T, D);
+            attention_clear_(g.dv, g.ldd, T, D);
+            for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
+                g.rule.head = h;
+                g.q = qkv + at + h * D;
+                g.dq = dqkv + at + h * D;
+                g.o = o + b * T * NH * D + h * D;
+                g.dout = dout + b * T * NH * D + h * D;
+                g.lse = lse + (b * NH + h) * T;
+                for (int64_t i0 = 0; i0 < T; i0 += ATTENTION_BLOCK) {
 #ifdef ATTENTION_AMX
-                if (g.kt) {
-                    attention_block_bwd_amx_(&g, i0);
-                    continue;
-                }
+                    if (g.kt) {
+                        attention_block_bwd_amx_(&g, i0);
+                        continue;
+                    }
 #endif
-                attention_block_bwd_(&g, i0);
+                    AttentionAhead ahead = attention_after_(b, h, i0, B, T, NH, D);
+                    if (ahead.b >= 0) {
+                        const int64_t first = ((ahead.b * T + i0) * NH + ahead.h) * D;
+                        attention_add_qkv_(&ahead, qkv, i0, T, NH, KV);
+                        attention_add_qkv_(&ahead, dqkv, i0, T, NH, KV);
+                        attention_add_(&ahead, o + first, NH * D);
+                        attention_add_(&ahead, dout + first, NH * D);
+                    }
+                    attention_block_bwd_(&g, i0, &packed, &ahead);
+                }
             }
-        }
-        for (int64_t t = 0; !in_place && t < T; t++) {
-            act_from_float(dqkv + k + t * row, g.dk + t * D, D);
-            act_from_float(dqkv + k + KV * D + t * row, g.dv + t * D, D);
+            if (!fits && in_place)
+                continue;
+            attention_put_(dqkv + k, g.dk, T, D, row);
+            attention_put_(dqkv + k + KV * D, g.dv, T, D, row);
         }
     }
 }

@@ -31,7 +31,9 @@ attention_powers_(float *restrict s, const AttentionRun *run, int64_t i, TileVec
         if (drops)
             attention_kept_(kept, drops, column, j0 + j);
 #pragma GCC unroll 4
-        for (int w = 0; w < 4 && w < left; w++, at += N / TILE_LANES) {
+        for (int w = 0; w < 4; w++, at += N / TILE_LANES) {
+            if (w >= left)
+                continue;
             *at = attention_exp2_(*at - top);
             sum += *at;
             if (drops)
@@ -83,17 +85,19 @@ static inline void attention_finish_(act_t *o, float *lse, float *ot, const floa
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
             ot[d * ATTENTION_BLOCK + i] *= sum[i];
-    attention_back_(o, ot, n, D, orow);
+    attention_back_(o, ot, n, D, orow, 1);
 }
 
-/* Queries i0.. of one head; o and lse at query i0, q at query i0, k at key 0, v = k + to_v. */
-static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v,
+/* Queries i0.. of one head; o and lse at query i0, q at query i0, k at key 0, v = k + to_v. packed:
+ * of this head or another. */
+static __attribute__((noinline)) void
+attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v,
                                  const AttentionRule *rule, int64_t i0, int64_t T, int64_t D,
-                                 int64_t row, int64_t orow, float scale)
+                                 int64_t row, int64_t orow, float scale, AttentionPacked *packed,
+                     AttentionAhead *ahead)
 {
     enum { N = ATTENTION_BLOCK };
-    _Alignas(64) float qt[ATTENTION_D * N], ot[ATTENTION_D * N], kv[2][N * ATTENTION_D];
-    _Alignas(64) float s[N * N];
+    _Alignas(64) float qt[ATTENTION_D * N], ot[ATTENTION_D * N], s[N * N];
     float max[N], sum[N];
     AttentionRun run[ATTENTION_RUNS];
     const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
@@ -102,29 +106,30 @@ static void attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act
     AttentionDrops space;
     const AttentionDrops *drops = attention_drops_(&space, rule, i0, T);
     attention_keys_(&keys, rule, i0, nq, T);
-    const float *qf = attention_rows_(kv[0], q, nq, D, row);
-    attention_transpose_(qt, qf, nq, D, scale * ATTENTION_LOG2E);
+    attention_transpose_(qt, q, nq, D, row, scale * ATTENTION_LOG2E);
     attention_clear_(ot, N, D, lanes);
     for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
         max[i] = -0x1p126f, sum[i] = 0;
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
-        const float *kf = attention_rows_(kv[0], k + j0 * row, nk, D, row);
-        const float *vf = attention_rows_(kv[1], k + to_v + j0 * row, nk, D, row);
+        const int64_t at = attention_pack_(packed, k, k + to_v, j0, nk, T, D, row);
         const int n = attention_runs_(run, &keys, j0, nk, lanes);
         for (const AttentionRun *r = run; r < run + n; r++) {
-            tile_product(&(Tile){ .c = s + r->j * N + r->from, .ldc = N, .a = kf + r->j * D,
-                                  .lda = D, .b = qt + r->from, .ldb = N, .m = r->n,
-                                  .n = r->to - r->from, .k = D });
+            attention_product_(&(Tile){ .c = s + r->j * N + r->from, .ldc = N,
+                                        .a = packed->k + at + r->j * D, .lda = D,
+                                        .b = qt + r->from, .ldb = N, .m = r->n,
+                                        .n = r->to - r->from, .k = D }, ahead);
             attention_mask_(s, &keys, j0, r, 1);
         }
         attention_softmax_(s, ot, max, sum, run, n, lanes, D, j0, drops);
         for (const AttentionRun *r = run; r < run + n; r++)
-            tile_product(&(Tile){ .c = ot + r->from, .ldc = N, .a = vf + r->j * D, .lda = D,
-                                  .transposed = true, .b = s + r->j * N + r->from, .ldb = N,
-                                  .m = D, .n = r->to - r->from, .k = r->n, .add = true });
+            attention_product_(&(Tile){ .c = ot + r->from, .ldc = N, .a = packed->v + at + r->j * D,
+                                        .lda = D, .transposed = true,
+                                        .b = s + r->j * N + r->from, .ldb = N, .m = D,
+                                        .n = r->to - r->from, .k = r->n, .add = true }, ahead);
     }
     attention_finish_(o, lse, ot, max, sum, nq, D, orow);
 }
+
 #ifdef ATTENTION_AMX
 /* Rows of ATTENTION_BLOCK floats, rounded to bf16, in pairs. */
 static inline void attention_round_pairs_(uint32_t *restrict to, const float *restrict s, int64_t n,
@@ -188,24 +193,35 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
     (void)ws;
 #endif
     const int64_t chunk = attention_chunk_(B, NH * blocks);
-#pragma omp parallel for schedule(dynamic, chunk)
-    for (int64_t task = 0; task < B * NH * blocks; task++) {
-        const int64_t head = task / blocks, h = head % NH, b = head / NH, kv = h / (NH / KV);
-        /* the longest first */
-        const int64_t i0 = (blocks - 1 - task % blocks) * ATTENTION_BLOCK;
-        act_t *to = o + ((b * T + i0) * NH + h) * D;
-        const act_t *q = qkv + (b * T + i0) * row + h * D, *k = qkv + b * T * row + (NH + kv) * D;
-        const AttentionRule of_b = attention_rule_(rule, b, h, T);
+#pragma omp parallel
+    {
+        AttentionPacked packed;
+        packed.of = NULL;
+#pragma omp for schedule(dynamic, chunk)
+        for (int64_t task = 0; task < B * NH * blocks; task++) {
+            const int64_t head = task / blocks, h = head % NH, b = head / NH, kv = h / (NH / KV);
+            /* the longest first */
+            const int64_t i0 = (blocks - 1 - task % blocks) * ATTENTION_BLOCK;
+            act_t *to = o + ((b * T + i0) * NH + h) * D;
+            const act_t *q = qkv + (b * T + i0) * row + h * D;
+            const act_t *k = qkv + b * T * row + (NH + kv) * D;
+            const AttentionRule of_b = attention_rule_(rule, b, h, T);
 #ifdef ATTENTION_AMX
-        if (amx) {
-            attention_block_fwd_amx_(to, lse + head * T + i0, q, k,
-                                     (act_t *)ws + (b * KV + kv) * D * T, &of_b, i0, T, D, row,
-                                     NH * D, scale);
-            continue;
-        }
+            if (amx) {
+                attention_block_fwd_amx_(to, lse + head * T + i0, q, k,
+                                         (act_t *)ws + (b * KV + kv) * D * T, &of_b, i0, T, D, row,
+                                         NH * D, scale);
+                continue;
+            }
 #endif
-        attention_block_fwd_(to, lse + head * T + i0, q, k, KV * D, &of_b, i0, T, D, row, NH * D,
-                             scale);
+            AttentionAhead ahead = attention_after_(b, h, i0, B, T, NH, D);
+            if (ahead.b >= 0) {
+                attention_add_qkv_(&ahead, qkv, i0, T, NH, KV);
+                attention_add_(&ahead, o + ((ahead.b * T + i0) * NH + ahead.h) * D, NH * D);
+            }
+            attention_block_fwd_(to, lse + head * T + i0, q, k, KV * D, &of_b, i0, T, D, row,
+                                 NH * D, scale, &packed, &ahead);
+        }
     }
 }
 
