@@ -1,5 +1,5 @@
 /* attention_block.h -- what the forward and the backward pass of attention share: powers of two,
- * rows and transposes of a block, dropout of its scores.
+ * rows and transposes of a block, dropout of its scores, packed keys and values, prefetches.
  *
  * Keeps: a block of scores is (keys, ATTENTION_BLOCK): a vector lane is a query. Scores are
  *        logarithms to base 2, whose powers are cheaper. */
