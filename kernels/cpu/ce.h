@@ -86,23 +86,15 @@ static inline void ce_chunk_fwd_(float *restrict loss, float *restrict hits, con
     }
 }
 
-/* exp(l[v] - max), which ce_exp_sum_() may have stored. */
-static inline __attribute__((always_inline)) float ce_exp_(const float *exps, const float *l,
-                                                           float max, int64_t v)
-{
-    return exps ? exps[v] : math_exp(l[v] - max);
-}
-
-/* Losses of a chunk and the gradient of its logits; d may be the logits' own place. In fp32 a row
- * of d first holds the exponentials. */
-static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, const int32_t *labels,
+/* Losses of a chunk and the gradient of its logits, which become exp(l - max) in rows with a label;
+ * d may be their place. */
+static inline void ce_chunk_bwd_(float *loss, act_t *d, float *logits, const int32_t *labels,
                                  const float *weights, float scale, int64_t chunk, int64_t V)
 {
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < chunk; i++) {
-        const float *l = logits + i * V;
+        float *l = logits + i * V;
         act_t *g = d + i * V;
-        float *exps = sizeof *g == sizeof *l ? (float *)(void *)g : NULL;
         const int32_t label = labels[i];
         float max, sum;
         if (label < 0) {
@@ -110,15 +102,14 @@ static inline void ce_chunk_bwd_(float *loss, act_t *d, const float *logits, con
             memset(g, 0, sizeof(act_t) * (size_t)V);
             continue;
         }
-        loss[i] = ce_row_loss_(&max, &sum, exps, l, label, V);
+        loss[i] = ce_row_loss_(&max, &sum, l, l, label, V);
         const float of_row = weights ? weights[i] * scale : scale;
         if (weights)
             loss[i] *= weights[i];
-        const float factor = of_row / sum;
-        const float target = ce_exp_(exps, l, max, label) * factor - of_row;
+        const float factor = of_row / sum, target = l[label] * factor - of_row;
 #pragma omp simd
         for (int64_t v = 0; v < V; v++)
-            act_store(g + v, ce_exp_(exps, l, max, v) * factor);
+            act_store(g + v, l[v] * factor);
         act_store(g + label, target);
     }
 }
