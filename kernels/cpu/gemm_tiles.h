@@ -33,7 +33,7 @@ enum {
 /* Input of a tile, k units deep: rows of b are ldb floats apart; rows of A, or columns of a strip,
  * ai bytes. Each step of k prefetches the line at `ahead`, which moves by `step` bytes; after
  * `left` lines, and then after every `lines` of them, by `skip` more. Without strips, the sums then
- * go on over `term` units of term_a, rows GEMM_TERM_STRIDE floats apart, and of the panel term_b. */
+ * go on over `term` units: rows of term_a, GEMM_TERM_STRIDE floats apart, and a panel, term_b. */
 typedef struct {
     const float *b;
     const char *ahead;
