@@ -526,10 +526,10 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
                                const wt_t *bias, const GemmTerm *term, const GemmTiles *t, void *ws)
 {
     enum {                       /* floats: the fewest columns are one panel */
-        LEAST = GEMM_ROWS * (GEMM_STRIDE + GEMM_TERM_STRIDE) +
-                GEMM_PANEL * (GEMM_DEPTH + GEMM_CHUNK + GEMM_TERM),
-        MOST = GEMM_WORKSPACE / (LEAST * (int)sizeof(float))
+        LEAST = GEMM_ROWS * GEMM_STRIDE + GEMM_PANEL * (GEMM_DEPTH + GEMM_CHUNK),
+        TERM = GEMM_ROWS * GEMM_TERM_STRIDE + GEMM_PANEL * GEMM_TERM
     };
+    const int most = GEMM_WORKSPACE / ((term ? LEAST + TERM : LEAST) * (int)sizeof(float));
     GemmShape s = *shape;
     if (gemm_swaps(shape)) {     /* a term's B is then stored by rank, too */
         const act_t *few = a;
@@ -541,7 +541,7 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
         t = narrow;
     const int threads = omp_get_max_threads();
     int64_t rows, columns;
-    gemm_split(&s, threads < MOST ? threads : MOST, &rows, &columns);
+    gemm_split(&s, threads < most ? threads : most, &rows, &columns);
     const int64_t down = (s.m + rows - 1) / rows, across = (s.n + columns - 1) / columns;
     const int64_t parts = down * across, bytes = GEMM_WORKSPACE / parts / 64 * 64;
     const int64_t size = GEMM_F32 || s.out_f32 ? sizeof(float) : sizeof(act_t);
