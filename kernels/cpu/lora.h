@@ -3,8 +3,9 @@
  * In:    x (rows, in), y (rows, out) act_t; a (parts * rank, in); b: the parts' (width, rank).
  * Out:   y[:, col_p ..] += u_p b_p^T, u_p = scale * drop_p(x) a_p^T; u is kept for the backward.
  * Keeps: part p draws the dropout mask of site * 4 + p, never stored; y and dx are rounded once.
- * Method: a term of the layer's own product (gemm.h), except where dx is masked. Apart: gemm.h for
- *         long sums; own loops over the rank, where a call of oneDNN in bf16 takes 8 times as long.
+ * Method: in bf16 a term of the layer's own product (gemm.h), except where dx is masked. Apart:
+ *         gemm.h for long sums; own loops over the rank, where a call of oneDNN in bf16 takes 8
+ *         times as long.
  */
 #ifndef DIECAST_KERNELS_LORA_H
 #define DIECAST_KERNELS_LORA_H
@@ -119,6 +120,13 @@ static inline LoraPlaces lora_places_(void *ws, const Lora *l)
     return at;
 }
 
+/* Whether the layer's product adds its adapters. In fp32, which gains little, they are added apart:
+ * recorded results have those bits. */
+static inline bool lora_is_term_(const Gemm *base, const Lora *l)
+{
+    return !GEMM_F32 && gemm_takes_term(base, l->parts, l->rank);
+}
+
 static inline void lora_u_(act_t *u, const act_t *x, const wt_t *a, const uint32_t *noise,
                            uint32_t site, Lora *l, void *ws)
 {
@@ -152,7 +160,7 @@ static inline void linear_lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_
                                    const uint32_t *noise, uint32_t site, Gemm *base, Lora *l,
                                    void *ws)
 {
-    if (!gemm_takes_term(base, l->parts, l->rank)) {
+    if (!lora_is_term_(base, l)) {
         gemm_run(base, y, x, w, bias, ws);
         lora_fwd(y, u, x, a, b, noise, site, l, ws);
         return;
@@ -210,7 +218,7 @@ static inline void linear_lora_bwd(act_t *dx, float *da, float *db, const act_t 
                                    void *ws)
 {
     const int64_t all = l->parts * l->rank, in = l->in;
-    if (l->dropout > 0 || !gemm_takes_term(base, l->parts, l->rank)) {
+    if (l->dropout > 0 || !lora_is_term_(base, l)) {
         gemm_run(base, dx, dy, w, NULL, ws);
         lora_bwd(dx, da, db, dy, x, u, a, b, noise, site, l, ws);
         return;
