@@ -11,20 +11,45 @@
 #include "linear.h"
 #include "pointwise.h"
 
-/* dx of rows begin .. end - 1; part (N): their sum. `erf` is a constant. */
+/* Derivative of the op through which the gradient goes after the mask. */
+typedef enum { BIAS_ROWS_PLAIN, BIAS_ROWS_GELU_ERF, BIAS_ROWS_GELU } BiasRowsForm;
+
+/* dx (n) = dy, times kept unless NULL, times the derivative at x; added to part (n). */
 static inline __attribute__((always_inline)) void
-bias_rows_part(float *restrict part, act_t *dx, const act_t *dy, const act_t *x, int64_t begin,
-               int64_t end, int64_t N, int erf)
+bias_rows_piece_(float *restrict part, act_t *dx, const act_t *dy, const act_t *x,
+                 const float *kept, int64_t n, BiasRowsForm form)
 {
     memset(part, 0, sizeof(float) * (size_t)N);
     for (int64_t at = begin * N; at < end * N; at += N)
 #pragma omp simd
-        for (int64_t j = 0; j < N; j++) {
-            const float v = act_load(x + at + j);
-            const float slope = erf ? gelu_erf_slope(v) : gelu_at(v).slope;
-            const float d = act_round(act_load(dy + at + j) * slope);
-            act_store(dx + at + j, d);
-            part[j] += d;
+    for (int64_t k = 0; k < n; k++) {
+        float d = act_load(dy + k);
+        if (kept)
+            d = act_round(d * kept[k]);
+        if (form == BIAS_ROWS_GELU_ERF)
+            d *= gelu_erf_slope(act_load(x + k));
+        else if (form == BIAS_ROWS_GELU)
+            d *= gelu_at(act_load(x + k)).slope;
+        d = act_round(d);
+        act_store(dx + k, d);
+        part[k] += d;
+    }
+}
+
+/* Block p of the rows. mask NULL: nothing is dropped; x NULL: BIAS_ROWS_PLAIN. */
+static inline __attribute__((always_inline)) void
+bias_rows_block_(float *parts, int64_t p, act_t *dx, const act_t *dy, const act_t *x,
+                 const DrawMask *mask, int64_t rows, int64_t T, int64_t N, BiasRowsForm form)
+{
+    float *part = bias_part(parts, p, N);
+    for (int64_t i = bias_part_begin(p, rows); i < bias_part_begin(p + 1, rows); i++)
+        for (int64_t c = 0; c < N; c += DROPOUT_COLS) {
+            const int64_t n = N - c < DROPOUT_COLS ? N - c : DROPOUT_COLS, at = i * N + c;
+            float kept[DROPOUT_COLS];
+            if (mask)
+                draw_row(kept, mask, T, i, c, n);
+            bias_rows_piece_(part + c, dx + at, dy + at, x ? x + at : NULL, mask ? kept : NULL, n,
+                             form);
         }
 }
 

@@ -54,9 +54,15 @@ static inline int64_t bias_begin(int64_t p, int64_t rows)
     return begin < rows ? begin : rows;
 }
 
-/* db (N) = sum of parts (REDUCE_PARTS, N) in order; beta 1: added to db. All threads of a parallel
- * region call it. */
-static inline void bias_sum(float *restrict db, const float *restrict parts, int64_t N, int beta)
+/* Returns the zeroed sums (N) of block p. */
+static inline float *bias_part(float *parts, int64_t p, int64_t N)
+{
+    return memset(parts + p * N, 0, sizeof *parts * (size_t)N);
+}
+
+/* Called by all threads of a parallel region. */
+static inline void bias_parts_sum(float *restrict db, const float *restrict parts, int64_t N,
+                                  int beta)
 {
 #pragma omp for simd schedule(static)
     for (int64_t j = 0; j < N; j++) {
@@ -77,9 +83,8 @@ static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64
     {
 #pragma omp for schedule(static)
         for (int64_t p = 0; p < REDUCE_PARTS; p++) {
-            float *part = parts + p * N;
-            memset(part, 0, sizeof(float) * (size_t)N);
-            for (int64_t i = bias_begin(p, rows); i < bias_begin(p + 1, rows); i++) {
+            float *part = bias_part(parts, p, N);
+            for (int64_t i = bias_part_begin(p, rows); i < bias_part_begin(p + 1, rows); i++) {
 #pragma omp simd
                 for (int64_t j = 0; j < N; j++)
                     part[j] += act_load(dy + i * N + j);
