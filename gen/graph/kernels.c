@@ -215,7 +215,7 @@ static int64_t lora_dy_bytes(const Op *op)
 
 #define attr(key) (op_attr(op, #key)->i)
 
-/* What lora.h keeps of an op lora or lora_bwd. */
+/* Workspace of lora.h for an op lora or lora_bwd, in bytes. */
 static int64_t lora_bytes(const Op *op, Ref x, Ref y)
 {
     return lora_workspace(rows(x), cols(x), cols(y), attr(rank), attr(parts), dropout(op),

@@ -1,4 +1,4 @@
-/* attention_block.h -- what the forward and the backward pass of attention share: powers of two,
+/* attention_block.h -- shared by the forward and the backward pass of attention: powers of two,
  * rows and transposes of a block, dropout of its scores, packed keys and values, prefetches.
  *
  * Keeps: a block of scores is (keys, ATTENTION_BLOCK): a vector lane is a query. Scores are
@@ -190,7 +190,7 @@ typedef struct {
     int64_t from, to;            /* keys that are there, where the head fits */
 } AttentionPacked;
 
-/* Whether T rows of D fit. */
+/* True if T rows of D fit. */
 static inline bool attention_fits_(int64_t T, int64_t D)
 {
     return T * D <= ATTENTION_ROOM;

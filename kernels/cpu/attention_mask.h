@@ -16,7 +16,7 @@ enum {
     ATTENTION_RUNS = ATTENTION_BLOCK / ATTENTION_GROUP
 };
 
-/* Which keys a query attends to. */
+/* Keys that a query attends to. */
 typedef enum {
     ATTENTION_CAUSAL,            /* those up to itself */
     ATTENTION_FULL,              /* all */

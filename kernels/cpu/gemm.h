@@ -264,7 +264,7 @@ static inline void gemm_describe(const Gemm *g, char to[GEMM_ALGO_BYTES])
     snprintf(to, GEMM_ALGO_BYTES, "%s %s", g->library ? "oneDNN" : "own blocks,", name);
 }
 
-/* Whether gemm_run_term() can add a term of so many products an element. */
+/* True if gemm_run_term() can add a term of parts * rank products an element. */
 static inline bool gemm_takes_term(const Gemm *g, int64_t parts, int64_t rank)
 {
     return !g->library && parts * rank <= GEMM_TERM;

@@ -368,8 +368,9 @@ static inline GemmAhead gemm_next_rows(const GemmPacked *p, const GemmShape *s, 
     return ahead;
 }
 
-/* In bf16, where packing is a larger part of a product: lines of the block of B after that which
- * has columns from j0 on and ends before l. again: these columns begin again, for other rows. */
+/* In bf16, where packing is a larger part of a product: lines of the next block of B, after the one
+ * that has columns from j0 on and ends before l. again: the columns are read again, for other
+ * rows. */
 static inline GemmLines gemm_next_block(const GemmPacked *p, const GemmShape *s, const act_t *b,
                                         int64_t l, int64_t j0, int64_t n, int64_t depth, bool again)
 {
@@ -384,8 +385,8 @@ static inline GemmLines gemm_next_block(const GemmPacked *p, const GemmShape *s,
                       : gemm_lines(b, s->bl, k, columns, p->k);
 }
 
-/* During the row block that ends with `done` of a block's rows: its part of the lines, all of them
- * during the last rows, so that they do not displace this block. */
+/* Gives the row block that ends with `done` of a block's rows its part of the lines. All are due
+ * during the last three eighths of the rows, so that they do not displace this block. */
 static inline void gemm_take_lines(GemmAhead *ahead, const GemmLines *lines, int64_t done,
                                    int64_t rows)
 {

@@ -5,8 +5,7 @@
  * Keeps: part p draws the dropout mask of site * 4 + p, never stored; y and dx are rounded once.
  * Method: in bf16 a term of the layer's own product (gemm.h), except where dx is masked. Apart:
  *         gemm.h for long sums; own loops over the rank, where a call of oneDNN in bf16 takes 8
- *         times as long.
- */
+ *         times as long. */
 #ifndef DIECAST_KERNELS_LORA_H
 #define DIECAST_KERNELS_LORA_H
 
@@ -120,7 +119,7 @@ static inline LoraPlaces lora_places_(void *ws, const Lora *l)
     return at;
 }
 
-/* Whether the layer's product adds its adapters. In fp32, which gains little, they are added apart:
+/* True if the layer's product adds its adapters. In fp32, which gains little, they are added apart:
  * recorded results have those bits. */
 static inline bool lora_is_term_(const Gemm *base, const Lora *l)
 {
@@ -173,7 +172,7 @@ static inline void linear_lora_fwd(act_t *y, act_t *u, const act_t *x, const wt_
     gemm_run_term(base, y, x, w, bias, &term, ws);
 }
 
-/* The gradients, and without dropout du of all parts, which dx then lacks. */
+/* da and db; without dropout also du of all parts, which the caller then adds to dx. */
 static inline void lora_grads_(act_t *dx, float *da, float *db, const act_t *dy, const act_t *x,
                                const act_t *u, const wt_t *b, const uint32_t *noise, uint32_t site,
                                Lora *l, void *ws)
