@@ -4,7 +4,7 @@
 # or that dies counts as a failed test. A group with a line `# parts: A B` is one job a part: run.sh A, run.sh B.
 # One with a line `# apart: WHY` runs only where it is named; parts of a line `# wide: A B`, where they or their group
 # are named, or with FULL=1.
-# JOBS=N: how many jobs at a time (one more than cores: some wait more than they work). JOB_SECONDS: against hangs only.
+# JOBS=N: how many jobs at a time (two more than cores: some wait more than they work). JOB_SECONDS: against hangs only.
 # Inputs are the same every time: SEED=N for others (make soak).
 # Nothing else of the caller's environment or home folder reaches the tests (`kept` lists what does).
 # Programs run with AVX2, which every supported CPU has, so that the tests see the same arithmetic on every machine;
@@ -125,7 +125,7 @@ job() {
 }
 
 cpus=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
-jobs=${JOBS:-$((cpus + 1))}
+jobs=${JOBS:-$((cpus + 2))}
 [ ${#queue[@]} -gt "$jobs" ] || jobs=${#queue[@]}
 # how many processes a job may use at a time: alone all cores
 export CORES=$((cpus / jobs > 0 ? cpus / jobs : 1))

@@ -20,10 +20,10 @@ tr -dc 'a-z \n' <LICENSE >"$scratch/text.txt"
 peaks() {
     local name=$1 program=$2
     shift 2
-    LD_PRELOAD=$scratch/peak.so PEAK=$scratch/$name "$work/$program/run.sh" --data "$scratch/text.txt" \
-        --tokenizer bytes --out "$scratch/$program" "$@" >"$scratch/$name.log" 2>&1 ||
-        verdict "$name" "exit $?: $(tail -n 2 "$scratch/$name.log")"
+    LD_PRELOAD=$scratch/peak.so PEAK=$scratch/$name "$work/$program/run.sh" --out "$scratch/$program" "$@" \
+        >"$scratch/$name.log" 2>&1 || verdict "$name" "exit $?: $(tail -n 2 "$scratch/$name.log")"
 }
+text=(--data "$scratch/text.txt" --tokenizer bytes)
 # planned KEY [FIELD ...]
 planned() {
     local key=$1
@@ -37,19 +37,19 @@ below() {
         if (!(peak > 1000 && limit > 1000 && peak - limit < more)) print peak " KiB, limit " limit " + " more }')"
 }
 
-peaks whole large --bench-steps 1
+peaks whole large "${text[@]}" --bench-steps 1
 for zero in 1 3; do
-    peaks $zero.divided large.$zero --bench-steps 1
+    peaks $zero.divided large.$zero "${text[@]}" --bench-steps 1
     saved=$((($(planned .device_bytes) - $(planned .device_bytes memory.zero=$zero)) / 1024))
     verdict "$zero, the plan's saving" "$([ $saved -gt $most ] || echo "$saved KiB")"
     below "$zero, rank 1 saves nine tenths of it" $zero.divided.1 "$(cat "$scratch/whole.1")" $((-9 * saved / 10))
     plan=$(($(planned .device_bytes memory.zero=$zero) / 1024))
     for use in save resume export load; do
         case $use in
-        save) peaks $zero.save large.$zero --steps 1 --save-every 1 ;;
-        resume) peaks $zero.resume large.$zero --steps 2 --save-every 2 ;;
+        save) peaks $zero.save large.$zero "${text[@]}" --steps 1 --save-every 1 ;;
+        resume) peaks $zero.resume large.$zero "${text[@]}" --steps 2 --save-every 2 ;;
         export) peaks $zero.export large.$zero --export "$scratch/exported.$zero" --export-dtype fp32 ;;
-        load) peaks $zero.load large.$zero --init-from "$scratch/exported.$zero" --bench-steps 1 ;;
+        load) peaks $zero.load large.$zero "${text[@]}" --init-from "$scratch/exported.$zero" --bench-steps 1 ;;
         esac
         below "$zero, $use: rank 1 needs what is planned" $zero.$use.1 $plan
         below "$zero, $use: rank 0 needs little more" $zero.$use.0 "$(cat "$scratch/$zero.$use.1")"
