@@ -39,7 +39,7 @@ prm/u5 dreamprm_tiny 12 eager meta.micro=8 prm.unroll=5
 prm/plain dreamprm_tiny 60 eager prm.weights=none"
 
 # Cases of which a step is counted, one micro-batch; and in fp32 its share of the FMA peak.
-COUNTED="ad llada tiny dpo"
+COUNTED="gpt2_124m ad llada tiny dpo"
 
 # As PyTorch's tuning guide advises for CPUs: freed activations stay with the process.
 peer_env=(MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=100000000000 MALLOC_TOP_PAD_=268435456)
