@@ -42,11 +42,11 @@ static inline void gelu_erf_fwd(act_t *y, const act_t *x, int64_t n)
     }
 }
 
-/* Derivative of the exact GELU. */
+/* The derivative of GELU at v. */
 static inline float gelu_erf_slope(float v)
 {
-    const Normal p = activation_normal(v);
-    v = v < -13.0f ? -13.0f : v > 13.0f ? 13.0f : v;           /* inf times a density of 0 */
+    Normal p = activation_normal(v);
+    v = v < -13.0f ? -13.0f : v > 13.0f ? 13.0f : v;       /* inf times a density of 0 */
     return p.below + v * p.density;
 }
 

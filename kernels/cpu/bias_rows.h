@@ -1,13 +1,15 @@
-/* bias_rows.h -- gradients of GELU and their column sums, the gradient of the bias before it.
+/* bias_rows.h -- gradients through dropout and GELU (exact or tanh form), and their column sums,
+ * which are the gradient of the bias before them.
  *
- * In:    dy, x (rows, N) act_t.
- * Out:   dx (rows, N), which may be dy or x; db (N) fp32, overwritten (beta 0) or added to (1).
- *        ws: bias_grad_workspace(N) bytes.
- * Keeps: the bits of gelu_bwd or gelu_erf_bwd, then bias_grad. */
+ * In:    dy, x (rows, N) act_t; noise, site: see philox.h.
+ * Out:   dx (rows, N) act_t, which may be dy or x; db (N) fp32, overwritten (beta 0) or added to.
+ * Keeps: the bits of dropout_fwd, gelu_erf_bwd or gelu_bwd, and bias_grad in turn: each rounds to
+ *        act_t. ws of all: bias_grad_workspace(N) bytes. */
 #ifndef DIECAST_KERNELS_BIAS_ROWS_H
 #define DIECAST_KERNELS_BIAS_ROWS_H
 
 #include "activation.h"
+#include "dropout.h"
 #include "linear.h"
 #include "pointwise.h"
 
@@ -19,8 +21,6 @@ static inline __attribute__((always_inline)) void
 bias_rows_piece_(float *restrict part, act_t *dx, const act_t *dy, const act_t *x,
                  const float *kept, int64_t n, BiasRowsForm form)
 {
-    memset(part, 0, sizeof(float) * (size_t)N);
-    for (int64_t at = begin * N; at < end * N; at += N)
 #pragma omp simd
     for (int64_t k = 0; k < n; k++) {
         float d = act_load(dy + k);
@@ -53,34 +53,58 @@ bias_rows_block_(float *parts, int64_t p, act_t *dx, const act_t *dy, const act_
         }
 }
 
-static inline void bias_rows_bwd(float *restrict db, act_t *dx, const act_t *dy, const act_t *x,
-                                 int64_t rows, int64_t N, int beta, float *restrict parts, int erf)
+static inline void dropout_bias_grad(float *db, act_t *dx, const act_t *dy, const uint32_t *noise,
+                                     uint32_t site, float p, int64_t rows, int64_t T, int64_t N,
+                                     int beta, void *ws)
+{
+    DrawMask mask;
+    draw_mask(&mask, noise, dropout_site(site), p);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int64_t b = 0; b < REDUCE_PARTS; b++)
+            bias_rows_block_(ws, b, dx, dy, NULL, &mask, rows, T, N, BIAS_ROWS_PLAIN);
+        bias_parts_sum(db, ws, N, beta);
+    }
+}
+
+static inline void gelu_erf_bwd_bias(float *db, act_t *dx, const act_t *dy, const act_t *x,
+                                     int64_t rows, int64_t N, int beta, void *ws)
 {
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
-        for (int64_t p = 0; p < REDUCE_PARTS; p++) {
-            float *part = parts + p * N;
-            const int64_t begin = bias_begin(p, rows), end = bias_begin(p + 1, rows);
-            if (erf)
-                bias_rows_part(part, dx, dy, x, begin, end, N, 1);
-            else
-                bias_rows_part(part, dx, dy, x, begin, end, N, 0);
-        }
-        bias_sum(db, parts, N, beta);
+        for (int64_t b = 0; b < REDUCE_PARTS; b++)
+            bias_rows_block_(ws, b, dx, dy, x, NULL, rows, 0, N, BIAS_ROWS_GELU_ERF);
+        bias_parts_sum(db, ws, N, beta);
     }
 }
 
-static inline void gelu_bwd_bias(float *restrict db, act_t *dx, const act_t *dy, const act_t *x,
-                                 int64_t rows, int64_t N, int beta, void *restrict ws)
+static inline void gelu_bwd_bias(float *db, act_t *dx, const act_t *dy, const act_t *x,
+                                 int64_t rows, int64_t N, int beta, void *ws)
 {
-    bias_rows_bwd(db, dx, dy, x, rows, N, beta, ws, 0);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int64_t b = 0; b < REDUCE_PARTS; b++)
+            bias_rows_block_(ws, b, dx, dy, x, NULL, rows, 0, N, BIAS_ROWS_GELU);
+        bias_parts_sum(db, ws, N, beta);
+    }
 }
 
-static inline void gelu_erf_bwd_bias(float *restrict db, act_t *dx, const act_t *dy, const act_t *x,
-                                     int64_t rows, int64_t N, int beta, void *restrict ws)
+static inline void dropout_gelu_erf_bwd_bias(float *db, act_t *dx, const act_t *dy, const act_t *x,
+                                             const uint32_t *noise, uint32_t site, float p,
+                                             int64_t rows, int64_t T, int64_t N, int beta, void *ws)
 {
-    bias_rows_bwd(db, dx, dy, x, rows, N, beta, ws, 1);
+    DrawMask mask;
+    draw_mask(&mask, noise, dropout_site(site), p);
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int64_t b = 0; b < REDUCE_PARTS; b++)
+            bias_rows_block_(ws, b, dx, dy, x, &mask, rows, T, N, BIAS_ROWS_GELU_ERF);
+        bias_parts_sum(db, ws, N, beta);
+    }
 }
 
 #endif

@@ -22,11 +22,14 @@ static inline int ce_targets_(const int32_t *labels, int64_t n)
     return targets;
 }
 
-static inline float ce_max_(const float *l, int64_t V)
+/* The sum of exp(l - max) is returned, the maximum stored. exps: NULL, or the place of each
+ * exp(l - max), which may be l. */
+static inline __attribute__((always_inline)) float ce_exp_sum_(float *max, float *exps,
+                                                               const float *l, int64_t V)
 {
-    float most[CE_LANES];
+    float most[CE_LANES], sum[CE_LANES];
     for (int j = 0; j < CE_LANES; j++)
-        most[j] = l[0];
+        most[j] = l[0], sum[j] = 0;
     const int64_t even = V / CE_LANES * CE_LANES;
     for (int64_t v = 0; v < even; v += CE_LANES)
 #pragma omp simd
@@ -36,40 +39,34 @@ static inline float ce_max_(const float *l, int64_t V)
         most[0] = l[v] > most[0] ? l[v] : most[0];
     for (int j = 1; j < CE_LANES; j++)
         most[0] = most[j] > most[0] ? most[j] : most[0];
-    return most[0];
-}
-
-/* Returns the sum of exp(l - max); keep: each power takes the place of its logit. */
-static inline __attribute__((always_inline)) float ce_powers_(float *l, float max, int64_t V,
-                                                              const bool keep)
-{
-    float sum[CE_LANES] = { 0 };
-    const int64_t even = V / CE_LANES * CE_LANES;
+    const float top = most[0];
     for (int64_t v = 0; v < even; v += CE_LANES)
 #pragma omp simd
         for (int j = 0; j < CE_LANES; j++) {
-            const float power = math_exp(l[v + j] - max);
-            sum[j] += power;
-            if (keep)
-                l[v + j] = power;
+            const float e = math_exp(l[v + j] - top);
+            sum[j] += e;
+            if (exps)
+                exps[v + j] = e;
         }
     for (int64_t v = even; v < V; v++) {
-        const float power = math_exp(l[v] - max);
-        sum[0] += power;
-        if (keep)
-            l[v] = power;
+        const float e = math_exp(l[v] - top);
+        sum[0] += e;
+        if (exps)
+            exps[v] = e;
     }
     for (int n = CE_LANES / 2; n > 0; n /= 2)
         for (int j = 0; j < n; j++)
             sum[j] += sum[j + n];
+    *max = top;
     return sum[0];
 }
 
-/* The sum of exp(l - max) is returned, the maximum stored. */
-static inline float ce_exp_sum_(float *max, const float *l, int64_t V)
+static inline float ce_row_loss_(float *max, float *sum, float *exps, const float *l, int32_t label,
+                                 int64_t V)
 {
-    *max = ce_max_(l, V);
-    return ce_powers_((float *)(uintptr_t)l, *max, V, false);
+    const float of_label = l[label];
+    *sum = ce_exp_sum_(max, exps, l, V);
+    return math_log(*sum) - (of_label - *max);
 }
 
 /* Losses of a chunk from its logits, times the weights unless NULL; hits unless NULL. */
@@ -80,12 +77,8 @@ static inline void ce_chunk_fwd_(float *restrict loss, float *restrict hits, con
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < chunk; i++) {
         const float *l = logits + i * V;
-        float max = 0;
-        loss[i] = 0;
-        if (labels[i] >= 0) {
-            const float sum = ce_exp_sum_(&max, l, V);
-            loss[i] = math_log(sum) - (l[labels[i]] - max);
-        }
+        float max, sum;
+        loss[i] = labels[i] < 0 ? 0 : ce_row_loss_(&max, &sum, NULL, l, labels[i], V);
         if (weights && labels[i] >= 0)
             loss[i] *= weights[i];
         if (hits)
@@ -93,7 +86,8 @@ static inline void ce_chunk_fwd_(float *restrict loss, float *restrict hits, con
     }
 }
 
-/* Losses of a chunk and the gradient of its logits, which are overwritten; d may be their place. */
+/* Losses of a chunk and the gradient of its logits, which become exp(l - max) in rows with a label;
+ * d may be their place. */
 static inline void ce_chunk_bwd_(float *loss, act_t *d, float *logits, const int32_t *labels,
                                  const float *weights, float scale, int64_t chunk, int64_t V)
 {
@@ -102,14 +96,13 @@ static inline void ce_chunk_bwd_(float *loss, act_t *d, float *logits, const int
         float *l = logits + i * V;
         act_t *g = d + i * V;
         const int32_t label = labels[i];
+        float max, sum;
         if (label < 0) {
             loss[i] = 0;
             memset(g, 0, sizeof(act_t) * (size_t)V);
             continue;
         }
-        const float max = ce_max_(l, V), of_label = l[label] - max;
-        const float sum = ce_powers_(l, max, V, true);
-        loss[i] = math_log(sum) - of_label;
+        loss[i] = ce_row_loss_(&max, &sum, l, l, label, V);
         const float of_row = weights ? weights[i] * scale : scale;
         if (weights)
             loss[i] *= weights[i];

@@ -47,8 +47,9 @@ static inline void linear_dw(float *dw, const act_t *dy, const act_t *x, Gemm *m
     gemm_run(mm, dw, dy, x, NULL, ws);
 }
 
-/* Row that block p (0..REDUCE_PARTS) of column sums begins with; the last blocks may be empty. */
-static inline int64_t bias_begin(int64_t p, int64_t rows)
+/* Column sums are those of REDUCE_PARTS blocks of rows, each summed in order, then of the blocks in
+ * order. parts: (REDUCE_PARTS, N). */
+static inline int64_t bias_part_begin(int64_t p, int64_t rows)
 {
     const int64_t begin = p * ((rows + REDUCE_PARTS - 1) / REDUCE_PARTS);
     return begin < rows ? begin : rows;
@@ -73,12 +74,11 @@ static inline void bias_parts_sum(float *restrict db, const float *restrict part
     }
 }
 
-/* Column sums of dy (rows, N): REDUCE_PARTS blocks of rows, each summed in order, then the blocks
- * in order. */
+/* db = column sums of dy (rows, N), or added to db (beta 1). */
 static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64_t rows, int64_t N,
                              int beta, void *restrict ws)
 {
-    float *parts = ws;           // (REDUCE_PARTS, N)
+    float *parts = ws;
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
@@ -90,7 +90,7 @@ static inline void bias_grad(float *restrict db, const act_t *restrict dy, int64
                     part[j] += act_load(dy + i * N + j);
             }
         }
-        bias_sum(db, parts, N, beta);
+        bias_parts_sum(db, parts, N, beta);
     }
 }
 

@@ -36,9 +36,9 @@ files=${FILES:-$(printf '%s\n' tests/cuda/c_*.cpp | sed 's|.*/c_||; s|\.cpp$||')
 acts=${ACTS:-fp32 bf16 fp16}
 part=
 case ${1:-} in kernels | same) part=$1 && shift ;; esac
-# Left to `make soak` (FULL=1), beside what c_attention.cpp says: fp16 where it differs from bf16 in conversions alone;
-# products and attention in it, which whole steps have (train/sim.sh, train/checked.sh); what needs a GPU to be more
-# than a test of itself.
+# Left to `make soak` (FULL=1), with the cases named in c_attention.cpp: fp16 where it differs from bf16 in conversions
+# alone; products and attention in it, which whole steps have (train/sim.sh, train/checked.sh); tests that only a GPU
+# can fail.
 left_out() {            # FILE, of type $act
     case $act-$1 in
     fp32-ad | fp32-dpo | fp32-embed | fp32-gather | fp32-jvp | fp32-norm | fp32-pointwise | fp32-prm | fp32-rope)

@@ -983,7 +983,7 @@ for file in $scratch/plain.txt $scratch/plain.jsonl; do
         cat $scratch/log)"
 done
 
-# A byte order mark is no part of any text, and UTF-8 goes on behind it.
+# A byte order mark is no part of any text, and UTF-8 goes on after it.
 mark=$(printf '\xef\xbb\xbf')
 for input in talks.jsonl alpaca.json big.txt; do
     { printf %s "$mark"; cat $scratch/$input; } > $scratch/marked.${input##*.}

@@ -658,7 +658,7 @@ static void check_beside_prefix(void)
     }
 }
 
-/* Which ids hide, fill and are no part of a text. */
+/* Ids of mask, padding and special tokens. */
 static void check_specials(void)
 {
     static const char plain[] = FILE_OF(AB, ""), marked[] = FILE_OF(AB ",\"unk_token\":\"b\"",
