@@ -75,7 +75,7 @@ for group in "${groups[@]}"; do
 done
 
 # the longest first, so that no core is left alone with one at the end; the others in the order of their names
-long=(train/sim cuda/kernels train/reference canonical/cpu kernels gold train/faults checkpoint runtime shard/cpu
+long=(train/sim cuda/kernels train/reference canonical/cpu kernels/main gold train/faults checkpoint runtime shard/cpu
     shard/sim formats train/dpo shard/small rooms train/pairs objectives builds/check builds/lock)
 [ $# != 0 ] || mapfile -t queue < <({ printf '%s\n' "${long[@]}" | grep -xFf <(printf '%s\n' "${queue[@]}")
     printf '%s\n' "${queue[@]}"; } | awk '!seen[$0]++')

@@ -4,11 +4,16 @@
 # both). SEED=n repeats a run, run.sh NAME picks tests, run.sh --bench [NAME] prints speeds. Compiled as programs are,
 # but for b_*.c, which get -O1 (FULL=1: as the others): most of their time goes into compiling. a_*.c would run for
 # longer so.
+# parts: main bf16
+# wide: bf16
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bench=no
 [ "${1:-}" = --bench ] && bench=yes
-out=out/.test/kernels${FULL:+.full}
+# bf16: plain AVX2 in bf16; main: the others
+part=
+case ${1:-} in main | bf16) part=$1 && shift ;; esac
+out=out/.test/kernels${part:+.$part}${FULL:+.full}
 [ $bench = no ] || out=out/.test/kernels.bench
 mkdir -p $out
 flags="-std=c11 -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno -fno-trapping-math
@@ -16,7 +21,18 @@ flags="-std=c11 -mprefer-vector-width=512 -ffp-contract=fast -fno-math-errno -fn
 arches="x86-64-v3 native"
 export OMP_WAIT_POLICY=passive    # three threads on two cores must not spin
 [ $bench = no ] || arches=native OMP_WAIT_POLICY=active
-acts() { [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] && echo bf16 || echo fp32 bf16; }     # ARCH
+acts() {                # ARCH
+    local act all="fp32 bf16"
+    [ $1 = native ] && [ -z "${FULL:-}" ] && [ $bench = no ] && all=bf16
+    for act in $all; do
+        case $part-$1-$act in
+        main-x86-64-v3-bf16) ;;
+        bf16-x86-64-v3-bf16) echo $act ;;
+        bf16-*) ;;
+        *) echo $act ;;
+        esac
+    done
+}
 optimise() {            # SOURCE
     [ -z "${FULL:-}" ] && [ $bench = no ] &&
         case $1 in */b_*.c) echo -O1; return ;; esac

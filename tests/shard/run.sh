@@ -3,7 +3,7 @@
 # stage 2 on sums of gradients, too, from stage 3 weights. The same bits as with whole states, in memory and in files;
 # what is written by one resumes in the others.
 # parts: cpu sim overlap memory faults small small_sim weights counts counts_sim fit fit_sim async async_sim
-# wide: overlap small_sim weights counts counts_sim fit fit_sim async_sim
+# wide: overlap faults small_sim weights counts counts_sim fit fit_sim async async_sim
 case ${1:-cpu} in
 overlap | memory | faults | small | weights | counts | fit | async) exec "$(dirname "$0")/$1.sh" ;;
 small_sim | counts_sim | fit_sim | async_sim) exec "$(dirname "$0")/${1%_sim}.sh" sim ;;
