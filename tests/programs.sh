@@ -2,7 +2,7 @@
 # programs.sh -- builds emitted folders; for scripts that stand in the project's root. Objects of runtime/, which no
 # recipe changes, are kept in out/.test/objects, a folder for all of a program. The next program takes those that it
 # would compile alike: few ask for the number of ranks or the target. Objects of kernels/, of which each program has
-# others, are kept one by one, each with the checksums of what it is made from.
+# others, are kept one by one, each with the checksums of its sources.
 
 # make_program DIR [WORD ...]: make in an emitted folder, with these words. What ./cc compiles has the rows of all
 # objectives (of the tree $TREE, here), not of its own alone, so that its objects are the same for all.

@@ -73,7 +73,7 @@ attention_softmax_(float *restrict s, float *restrict ot, float *restrict max, f
     }
 }
 
-/* o and lse of n queries from what the softmax left. */
+/* o and lse of n queries from the final state of the softmax. */
 static inline void attention_finish_(act_t *o, float *lse, float *ot, const float *max, float *sum,
                                      int64_t n, int64_t D, int64_t orow)
 {
@@ -92,9 +92,8 @@ static inline void attention_finish_(act_t *o, float *lse, float *ot, const floa
  * of this head or another. */
 static __attribute__((noinline)) void
 attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v,
-                                 const AttentionRule *rule, int64_t i0, int64_t T, int64_t D,
-                                 int64_t row, int64_t orow, float scale, AttentionPacked *packed,
-                     AttentionAhead *ahead)
+                     const AttentionRule *rule, int64_t i0, int64_t T, int64_t D, int64_t row,
+                     int64_t orow, float scale, AttentionPacked *packed, AttentionAhead *ahead)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) float qt[ATTENTION_D * N], ot[ATTENTION_D * N], s[N * N];

@@ -1,4 +1,4 @@
-/* attention_mask.h -- which keys each query of an attention block attends to.
+/* attention_mask.h -- attention masks: the keys that each query of a block attends to.
  *
  * In:    an AttentionRule: the mask and its arrays; queries and keys in blocks of ATTENTION_BLOCK.
  * Out:   keys of a block's queries; runs of a key block's keys with the queries that see them.
@@ -63,7 +63,7 @@ typedef struct {
     int64_t hole_from;
 } AttentionKeys;
 
-/* Sets what limits say of the keys of queries i0 .. i0 + nq - 1. */
+/* Sets the key ranges of queries i0 .. i0 + nq - 1 from limits. */
 static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
                                      int64_t nq, int64_t T)
 {
@@ -85,7 +85,7 @@ static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule
     k->own_last = (i0 + nq + 31) / 32 * 32 < T ? (i0 + nq + 31) / 32 * 32 : T;
 }
 
-/* Sets what a causal mask, documents and a hole say of the keys of queries i0 .. i0 + nq - 1. */
+/* Sets the key ranges of queries i0 .. i0 + nq - 1 from a causal mask, documents and a hole. */
 static inline void attention_ranges_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
                                      int64_t nq, int64_t T)
 {

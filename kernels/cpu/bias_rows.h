@@ -8,6 +8,8 @@
 #ifndef DIECAST_KERNELS_BIAS_ROWS_H
 #define DIECAST_KERNELS_BIAS_ROWS_H
 
+#include <stdbool.h>
+
 #include "activation.h"
 #include "dropout.h"
 #include "linear.h"
@@ -36,75 +38,95 @@ bias_rows_piece_(float *restrict part, act_t *dx, const act_t *dy, const act_t *
     }
 }
 
-/* Block p of the rows. mask NULL: nothing is dropped; x NULL: BIAS_ROWS_PLAIN. */
+/* Operands of a call. */
+typedef struct {
+    act_t *dx;
+    const act_t *dy, *x;         /* x: NULL: BIAS_ROWS_PLAIN */
+    DrawMask mask;
+    int64_t rows, T, N;
+} BiasRows;
+
+/* Block p of the rows; `drops` and `form` are constants of the caller. */
 static inline __attribute__((always_inline)) void
-bias_rows_block_(float *parts, int64_t p, act_t *dx, const act_t *dy, const act_t *x,
-                 const DrawMask *mask, int64_t rows, int64_t T, int64_t N, BiasRowsForm form)
+bias_rows_block_(float *parts, int64_t p, const BiasRows *g, bool drops, BiasRowsForm form)
 {
+    const int64_t N = g->N;
     float *part = bias_part(parts, p, N);
-    for (int64_t i = bias_part_begin(p, rows); i < bias_part_begin(p + 1, rows); i++)
+    for (int64_t i = bias_part_begin(p, g->rows); i < bias_part_begin(p + 1, g->rows); i++)
         for (int64_t c = 0; c < N; c += DROPOUT_COLS) {
             const int64_t n = N - c < DROPOUT_COLS ? N - c : DROPOUT_COLS, at = i * N + c;
             float kept[DROPOUT_COLS];
-            if (mask)
-                draw_row(kept, mask, T, i, c, n);
-            bias_rows_piece_(part + c, dx + at, dy + at, x ? x + at : NULL, mask ? kept : NULL, n,
-                             form);
+            if (drops)
+                draw_row(kept, &g->mask, g->T, i, c, n);
+            bias_rows_piece_(part + c, g->dx + at, g->dy + at, g->x ? g->x + at : NULL,
+                             drops ? kept : NULL, n, form);
         }
+}
+
+/* All blocks, by block(), and their sum. */
+static inline void bias_rows_(float *db, const BiasRows *g,
+                              void (*block)(float *parts, int64_t p, const BiasRows *g), int beta,
+                              void *ws)
+{
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+        for (int64_t p = 0; p < REDUCE_PARTS; p++)
+            block(ws, p, g);
+        bias_parts_sum(db, ws, g->N, beta);
+    }
+}
+
+static inline void dropout_block_(float *parts, int64_t p, const BiasRows *g)
+{
+    bias_rows_block_(parts, p, g, true, BIAS_ROWS_PLAIN);
 }
 
 static inline void dropout_bias_grad(float *db, act_t *dx, const act_t *dy, const uint32_t *noise,
                                      uint32_t site, float p, int64_t rows, int64_t T, int64_t N,
                                      int beta, void *ws)
 {
-    DrawMask mask;
-    draw_mask(&mask, noise, dropout_site(site), p);
-#pragma omp parallel
-    {
-#pragma omp for schedule(static)
-        for (int64_t b = 0; b < REDUCE_PARTS; b++)
-            bias_rows_block_(ws, b, dx, dy, NULL, &mask, rows, T, N, BIAS_ROWS_PLAIN);
-        bias_parts_sum(db, ws, N, beta);
-    }
+    BiasRows g = { .dx = dx, .dy = dy, .rows = rows, .T = T, .N = N };
+    draw_mask(&g.mask, noise, dropout_site(site), p);
+    bias_rows_(db, &g, dropout_block_, beta, ws);
+}
+
+static inline void gelu_erf_block_(float *parts, int64_t p, const BiasRows *g)
+{
+    bias_rows_block_(parts, p, g, false, BIAS_ROWS_GELU_ERF);
 }
 
 static inline void gelu_erf_bwd_bias(float *db, act_t *dx, const act_t *dy, const act_t *x,
                                      int64_t rows, int64_t N, int beta, void *ws)
 {
-#pragma omp parallel
-    {
-#pragma omp for schedule(static)
-        for (int64_t b = 0; b < REDUCE_PARTS; b++)
-            bias_rows_block_(ws, b, dx, dy, x, NULL, rows, 0, N, BIAS_ROWS_GELU_ERF);
-        bias_parts_sum(db, ws, N, beta);
-    }
+    const BiasRows g = { .dx = dx, .dy = dy, .x = x, .rows = rows, .N = N };
+    bias_rows_(db, &g, gelu_erf_block_, beta, ws);
+}
+
+static inline void gelu_block_(float *parts, int64_t p, const BiasRows *g)
+{
+    bias_rows_block_(parts, p, g, false, BIAS_ROWS_GELU);
 }
 
 static inline void gelu_bwd_bias(float *db, act_t *dx, const act_t *dy, const act_t *x,
                                  int64_t rows, int64_t N, int beta, void *ws)
 {
-#pragma omp parallel
-    {
-#pragma omp for schedule(static)
-        for (int64_t b = 0; b < REDUCE_PARTS; b++)
-            bias_rows_block_(ws, b, dx, dy, x, NULL, rows, 0, N, BIAS_ROWS_GELU);
-        bias_parts_sum(db, ws, N, beta);
-    }
+    const BiasRows g = { .dx = dx, .dy = dy, .x = x, .rows = rows, .N = N };
+    bias_rows_(db, &g, gelu_block_, beta, ws);
+}
+
+static inline void dropout_gelu_erf_block_(float *parts, int64_t p, const BiasRows *g)
+{
+    bias_rows_block_(parts, p, g, true, BIAS_ROWS_GELU_ERF);
 }
 
 static inline void dropout_gelu_erf_bwd_bias(float *db, act_t *dx, const act_t *dy, const act_t *x,
                                              const uint32_t *noise, uint32_t site, float p,
                                              int64_t rows, int64_t T, int64_t N, int beta, void *ws)
 {
-    DrawMask mask;
-    draw_mask(&mask, noise, dropout_site(site), p);
-#pragma omp parallel
-    {
-#pragma omp for schedule(static)
-        for (int64_t b = 0; b < REDUCE_PARTS; b++)
-            bias_rows_block_(ws, b, dx, dy, x, &mask, rows, T, N, BIAS_ROWS_GELU_ERF);
-        bias_parts_sum(db, ws, N, beta);
-    }
+    BiasRows g = { .dx = dx, .dy = dy, .x = x, .rows = rows, .T = T, .N = N };
+    draw_mask(&g.mask, noise, dropout_site(site), p);
+    bias_rows_(db, &g, dropout_gelu_erf_block_, beta, ws);
 }
 
 #endif

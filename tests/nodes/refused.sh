@@ -25,7 +25,7 @@ tries_to() {
     began=$(now)
     begin "$PAIR" --steps 1 "$@"
 }
-# by_hand ADDRESS0 ADDRESS1 [NAME=VALUE]: each host is told of another place, the second of another thing, too
+# by_hand ADDRESS0 ADDRESS1 [NAME=VALUE]: the hosts get different addresses, the second also NAME=VALUE
 by_hand() {
     local host address=("$1" "$2") set=("DIECAST_X=" "${3:-DIECAST_X=}")
     began=$(now)

@@ -4,7 +4,7 @@
 Usage: tokenizer_ids.py OUT_FOLDER [LAYOUT...]     (needs the packages tokenizers and transformers; nothing is downloaded)
 Each layout is trained here on generated text; expected.json holds texts as hex, ids without and with special
 tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part;
-beside.json one, with what other files next to it make of it.
+beside.json one, with the ids that it gives next to other files.
 """
 import base64
 import collections
@@ -479,7 +479,7 @@ def untyped():
         yield row(f"no type: {name}", t, ["ab abab a the thethe abthe x xab", "aaaaa abab b", ""], file)
 
 
-# Files next to tokenizer.json: what they have, then what transformers makes of it. The tokenizer has <eos> 0, <unk> 1, <bos> 2.
+# Files next to tokenizer.json: their content, then the ids of transformers. The tokenizer has <eos> 0, <unk> 1, <bos> 2.
 def token(content, **more):
     return {"content": content, "lstrip": False, "rstrip": False, "normalized": False, "single_word": False, "special": True, **more}
 

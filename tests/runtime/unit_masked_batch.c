@@ -109,7 +109,7 @@ static void answers(void)
           "hidden.none", "nothing loses something");
 }
 
-/* In validations a row has its own tokens alone, whatever the micro-batch has next to it. */
+/* In validations a row depends on its own tokens alone, not on its neighbours in the micro-batch. */
 static void held_answers(void)
 {
     Data d;

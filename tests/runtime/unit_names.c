@@ -335,6 +335,31 @@ static void renames(void)
     must(strcmp(same, "a=1\nb={\"x\", \"y\"}\nc=\"\"\n\nno line") == 0, "renamed: other lines stay", "%s", same);
 }
 
+/* Readers of flags: each word names a command, or a kind of commands. */
+static void readers(void)
+{
+    static const struct {
+        const char *name, *readers;
+    } row[] = {
+#define FLAG(name, type, value, lo, hi, metavar, recipe, readers, doc) {#name, readers},
+#include "../../runtime/run/flags.def"
+    };
+    enum { ROWS = sizeof row / sizeof *row };
+    char *known = format("any|train|run|weights");
+    for (int i = 0; i < ROWS; i++) {
+        char *longer = format("%s|%s", known, row[i].name);
+        free(known);
+        known = longer;
+    }
+    for (int i = 0; i < ROWS; i++)
+        for (const char *p = row[i].readers; *p; p += strcspn(p, "|"), p += *p == '|') {
+            char *word = format("%.*s", (int)strcspn(p, "|"), p);
+            must(names_listed(known, word), format("readers of --%s", row[i].name), "no command %s", word);
+            free(word);
+        }
+    free(known);
+}
+
 void test_names(void)
 {
     int before = failures, aliases = 0;
@@ -350,6 +375,7 @@ void test_names(void)
     contradictions();
     meanings();
     renames();
+    readers();
     check(before == failures && aliases > 100, "alias names", "%d of %d are aliases", aliases,
           alias_rows);
     check(alias_find("Learning-Rate") == alias_find("learning_rate"), "names without case", "-");

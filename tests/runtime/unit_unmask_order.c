@@ -163,13 +163,13 @@ static void texts(void)
           (long long)guided.passes);
     /* drawn: a text does not depend on its neighbours */
     how.guidance = 0, how.rule.order = UNMASK_random, how.rule.temperature = 1;
-    int32_t alone[10], beside[2][10];
+    int32_t alone[10], together[2][10];
     for (int64_t t = 0; t < 10; t++)
-        alone[t] = beside[0][t] = beside[1][t] = t < 2 ? 1 : HIDES;
-    DiffusionText single = {alone, 10, 5}, both[2] = {{beside[0], 9, 4}, {beside[1], 10, 5}};
+        alone[t] = together[0][t] = together[1][t] = t < 2 ? 1 : HIDES;
+    DiffusionText single = {alone, 10, 5}, both[2] = {{together[0], 9, 4}, {together[1], 10, 5}};
     diffusion_sample(&model, &how, &single, 1, &two);
     diffusion_sample(&model, &how, both, 2, &two);
-    check(memcmp(alone, beside[1], sizeof alone) == 0, "diffusion.the same with another text", "another");
+    check(memcmp(alone, together[1], sizeof alone) == 0, "diffusion.the same with another text", "another");
 }
 
 void test_unmask_order(void)

@@ -191,15 +191,15 @@ verdict "draws at a temperature" "$([ "$(lines warm)" = "$(lines agents1)" ] && 
 log=$(cd "$scratch/straight" && echo logs/*/*)
 verdict "a log of its own" "$([[ $log =~ ^logs/multi_gpu_20[0-9]{6}_[0-9]{6}/training.log$ ]] || echo "$log"
     sed 's/^....-..-.. ..:..:..  //' "$scratch/straight/$log" | sed 1d | diff - "$scratch/straight.log")"
-trained ad_one ad_one beside "${args[@]}" --evaluate-every 5 --eval-episodes 1
-compare TensorBoard tags "$scratch/beside" \
+trained ad_one ad_one during "${args[@]}" --evaluate-every 5 --eval-episodes 1
+compare TensorBoard tags "$scratch/during" \
     "test/acc_action test/acc_token_type test/best_loss test/loss test/loss_action test/loss_token_type \
 test/predictions_per_second test/return test/runtime test/samples_per_second test/steps_per_second \
 train/acc_action train/acc_token_type train/loss train/loss_action train/loss_token_type train/lr \
 train/predictions train/predictions_per_second train/tokens train/train_predictions_per_second"
-verdict "evaluations during training" "$([ "$(grep -c '"return": [0-9]' "$scratch/beside/history.jsonl")" = 2 ] &&
-    cmp "$scratch/beside/checkpoint-10/model.safetensors" "$scratch/straight/checkpoint-10/model.safetensors" ||
-    grep -o '"return": [^,]*' "$scratch/beside/history.jsonl")"
+verdict "evaluations during training" "$([ "$(grep -c '"return": [0-9]' "$scratch/during/history.jsonl")" = 2 ] &&
+    cmp "$scratch/during/checkpoint-10/model.safetensors" "$scratch/straight/checkpoint-10/model.safetensors" ||
+    grep -o '"return": [^,]*' "$scratch/during/history.jsonl")"
 trained ad_one ad_one each --log-every 5 --evaluate-every 2 --eval-episodes 1
 verdict "each evaluation during training stands" "$([ "$(grep '"return": [0-9]' "$scratch/each/history.jsonl" |
     sed 's/.*"step": \([0-9]*\).*/\1/' | tr '\n' ' ')" = "2 4 6 8 10 " ] ||
@@ -258,19 +258,19 @@ plot() {                # NAME CODE TEXT RUN ARGS...: --plot of a run
     verdict "$name" "$([ $code = "$want" ] && grep -q -- "$text" "$scratch/plot.log" ||
         echo "exit $code: $(tail -n 2 "$scratch/plot.log")")"
 }
-verdict "figures of a run" "$(for one in training losses return; do png "$scratch/beside/plots/$one.png"; done)"
+verdict "figures of a run" "$(for one in training losses return; do png "$scratch/during/plots/$one.png"; done)"
 verdict "figures of an evaluation" "$(for one in '' _goal3; do png "$scratch/agents/plots/eval_result$one.png"; done)"
 verdict "a figure of regions" "$(png "$scratch/regions/plots/regions_38.png")"
-mv "$scratch/beside/plots" "$scratch/plots"
-plot "figures again" 0 'plots/training.png, plots/losses.png, plots/return.png$' beside
-verdict "the same figures" "$(diff -r "$scratch/plots" "$scratch/beside/plots" 2>&1 | head -n 2)"
+mv "$scratch/during/plots" "$scratch/plots"
+plot "figures again" 0 'plots/training.png, plots/losses.png, plots/return.png$' during
+verdict "the same figures" "$(diff -r "$scratch/plots" "$scratch/during/plots" 2>&1 | head -n 2)"
 plot "figures of no run" 80 'nothing: not a run folder' nothing
-plot "figures or none" 80 '--plot draws figures, --figures false draws none' beside --figures false
-plot "figures and another use" 80 'give one of them' beside --eval-only
+plot "figures or none" 80 '--plot draws figures, --figures false draws none' during --figures false
+plot "figures and another use" 80 'give one of them' during --eval-only
 mkdir "$scratch/hidden" "$scratch/broken"
 : >"$scratch/hidden/libcairo.so.2"
 LD_LIBRARY_PATH=$scratch/hidden plot "figures without the library" 80 \
-    'libcairo.so.2 is missing: install libcairo2' beside
+    'libcairo.so.2 is missing: install libcairo2' during
 LD_LIBRARY_PATH=$scratch/hidden own unseen --data $ref/ad_one/tokens.safetensors --steps 1 --log-every 1
 verdict "a run without the library" "$([ $? = 0 ] &&
     [ "$(grep -c '^no figures: libcairo.so.2 is missing' "$scratch/unseen.log")" = 1 ] &&
@@ -278,11 +278,11 @@ verdict "a run without the library" "$([ $? = 0 ] &&
 own unseen --data $ref/ad_one/tokens.safetensors --steps 1 --log-every 1 --figures false --force
 verdict "a run that wants no figures" "$([ ! -e "$scratch/unseen/plots" ] && ! grep -q figures "$scratch/unseen.log" ||
     tail -n 3 "$scratch/unseen.log")"
-{ head -n 2 "$scratch/beside/history.jsonl"; echo damaged; tail -n +3 "$scratch/beside/history.jsonl"; } \
+{ head -n 2 "$scratch/during/history.jsonl"; echo damaged; tail -n +3 "$scratch/during/history.jsonl"; } \
     >"$scratch/broken/history.jsonl"
 plot "a damaged history" 0 'history.jsonl: line 3: not a record of numbers' broken
 rm "$scratch/broken/history.jsonl"
-ln -s ../beside/history.jsonl "$scratch/broken/history.jsonl"
+ln -s ../during/history.jsonl "$scratch/broken/history.jsonl"
 plot "a history that is a link" 88 'history.jsonl: ' broken
 rm "$scratch/broken/history.jsonl"
 head -c 100 "$scratch/first.npy" >"$scratch/broken/eval_result.npy"
