@@ -59,7 +59,7 @@ void jvp_tangent(Build *b, Schedule *s, const Jvp *jvp)
 {
     if (!jvp->set->scale)
         bug("jvp: the losses have no scale");
-    program(b, jvp, "tangent", ROLE_reduce, "v is whole: its norm");
+    program(b, jvp, "tangent", ROLE_reduce, "the norm of v, after its last micro-batch");
     Value *norm = number(b, jvp, "tangent_norm", 1), *w;
     Op *op = build_op(b, OP_grad_norm);
     for (int i = 0; (w = parameter(b, jvp, i)); i++) {
@@ -82,7 +82,7 @@ void jvp_tangent(Build *b, Schedule *s, const Jvp *jvp)
 void lockstep_begin(Build *b, const Jvp *jvp, Value *scale)
 {
     program_prefixed(b, word(jvp, "lockstep", '_'), ROLE_gradients,
-                     "how the losses of the records change along v, which is known layer by layer");
+                     "the derivative of each record's loss along v, layer by layer");
     b->gradient_prefix = text_print("%s.", b->p->name);
     Op *op = build_op(b, OP_tangent_unit);
     op_in(op, ref(scale));

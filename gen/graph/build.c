@@ -133,7 +133,7 @@ Value *build_sum(Build *b, const char *name, int64_t n)
         bug("too many sums");
     Dim d = dim(1, "1");
     if (n > 1)
-        d = size_add(b, text_capitals(name), n, text_print("sums in %s", name));
+        d = size_add(b, text_capitals(name), n, text_print("elements of %s", name));
     return b->added.sum[b->added.nsums++] = build_of_micro(b, name, d);
 }
 

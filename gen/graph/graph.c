@@ -22,7 +22,7 @@ static void make_rope(Build *b)
         half = dim(b->model.D / 2, "D/2");
     b->model.cos = build_persistent(b, "rope.cos", PU_activations, DT_F32, 2, T, half);
     b->model.sin = build_persistent(b, "rope.sin", PU_activations, DT_F32, 2, T, half);
-    b->p = ir_program(b->g, "init", ROLE_tables, "once at start: tables that the layers read");
+    b->p = ir_program(b->g, "init", ROLE_tables, "once at the start: tables that the layers read");
     Op *op = build_op(b, OP_rope_table);
     op_out(op, ref(b->model.cos)), op_out(op, ref(b->model.sin));
     if (layered)

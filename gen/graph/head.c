@@ -203,7 +203,7 @@ void head_eval(Build *b)
     op_out(op, losses), op_out(op, hits);
     loss_sum(b, losses);
     rows_sum(b, hits, right);
-    schedule_loss(b, "this rank's losses of micro-batch 0, and its hits");
+    schedule_loss(b, "this rank's losses and correct predictions of micro-batch 0");
 }
 
 void head_logits(Build *b, Ref y)
@@ -230,10 +230,10 @@ void head_decode_of(Build *b, Ref (*last)(Build *b))
     b->in.tokens = input_new(b, "token");
     b->in.position = input_new(b, "position");
     b->p = ir_program(b->g, "decode", ROLE_forward,
-                      "a token of each text at its place: the logits of the next");
+                      "one token of each text: the logits of the next");
     head_logits(b, last(b));
     b->in = in;
-    schedule_alone(b, "the logits after a token of each text at its position", "logits");
+    schedule_alone(b, "the logits of the token after one of each text", "logits");
 }
 
 static Ref one_pass(Build *b)

@@ -46,7 +46,7 @@ static Program *set_program(Build *b, const char *name, Role role, const char *a
 {
     const char *set = b->set->name;
     return ir_program(b->g, set_program_name(b, name), role,
-                      set ? text_print("%s; set %s", about, set) : about);
+                      set ? text_print("%s, of parameter group %s", about, set) : about);
 }
 
 /* Creates a state value of b->set. */
@@ -222,7 +222,7 @@ void program_micro(Build *b)
     b->p = ir_program(
         b->g, "micro", ROLE_gradients,
         updates_in_backward(b)
-            ? "forward, backward; updates matrices, sets other gradients, adds to the loss"
+            ? "forward and backward; updates matrices, sets other gradients, adds to the loss"
         : adds ? "forward and backward of a micro-batch; adds to the gradients and to the loss"
                : "forward and backward; sets the gradients, adds to the loss");
     gradient_start(b);
@@ -447,7 +447,7 @@ static Program *program_begin(Build *b)
         if (!strcmp(b->g->programs[i]->name, set_program_name(b, "begin")))
             return b->g->programs[i];
     b->p = set_program(b, "begin", ROLE_clear,
-                       "start of a step: gradients that micro-batches add to are cleared");
+                       "start of a step: clears the gradients that micro-batches add to");
     b->loc = config_loc(b->c, F_batch_accum);
     Op *op = build_op(b, OP_zero);
     for (Value *v = NULL; (v = next_gradient(b, v));)
@@ -542,7 +542,7 @@ static void rest_norm(Build *b, Value *norm)
 static Value *program_reduce(Build *b)
 {
     b->p = set_program(b, "reduce", ROLE_reduce,
-                       "after the last micro-batch: the norm of the whole gradient");
+                       "after the last micro-batch: the norm of the gradient");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *norm = set_kept(b, "total_norm", 1);
     if (updates_in_backward(b))
@@ -613,7 +613,7 @@ static void program_update(Build *b)
     b->p = set_program(b, "update", ROLE_update,
                        updates_in_backward(b)
                            ? "AdamW of the parameters that the backward pass did not update"
-                           : "clip and AdamW, one call for all parameters of a rule");
+                           : "clipping and AdamW");
     b->loc = config_loc(b->c, F_optim_decay_rule);
     Value *norm = ir_value(b->g, set_word(b, "total_norm"));
     for (Value *gradient = NULL; (gradient = next_gradient(b, gradient));)

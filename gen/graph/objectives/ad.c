@@ -188,7 +188,7 @@ static void make_eval(Build *b)
     b->p = ir_program(b->g, "eval", ROLE_forward, "the losses of one micro-batch");
     Pass pass = pass_only(b, "e.x");
     losses(b, choices(b, &pass), false);
-    schedule_loss(b, "this rank's losses of micro-batch 0, and its hits");
+    schedule_loss(b, "this rank's losses and stats of micro-batch 0");
 }
 
 /* Program act: sequences of environments, as long as there are positions. */
@@ -213,7 +213,7 @@ static void make_act(Build *b)
     Op *op = build_op(b, OP_logits_bias);
     op_in(op, x), op_in(op, ref(head.w)), op_in(op, ref(head.b));
     op_out(op, ref(logits));
-    schedule_alone(b, "the logits of a query each of so many environments", "logits");
+    schedule_alone(b, "the logits of each environment's query", "logits");
 }
 
 static void build(Build *b)

@@ -312,7 +312,7 @@ static void make_eval(Build *b, Value *known)
         SeqLogp t = seq_logp(b, head_losses(b, y, "losses"));
         pairs(b, t, reference_of(b, known));
     }
-    schedule_loss(b, "this rank's losses of micro-batch 0, and its stats");
+    schedule_loss(b, "this rank's losses and stats of micro-batch 0");
 }
 
 static void make_score(Build *b)

@@ -46,7 +46,7 @@ static void build(Build *b)
     head_eval(b);
     b->loc = config_loc(b->c, F_objective);
     size_add(b, "ASKED", 1, "positions whose logits the program probe computes");
-    head_program_at(b, "probe", "row", "the logits of one place of micro-batch 0");
+    head_program_at(b, "probe", "row", "the logits of one position of micro-batch 0");
 }
 
 const ObjectiveParts mlm_parts = {.build = build};

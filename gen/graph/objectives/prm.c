@@ -335,7 +335,7 @@ static void make_micro(Prm *prm)
 static void weigh(Prm *prm, const Jvp *jvp)
 {
     Build *b = prm->b;
-    program_prefixed(b, "weigh", ROLE_gradients, "what records count: its gradient");
+    program_prefixed(b, "weigh", ROLE_gradients, "the gradient of the record weights");
     Ref d = {0};
     if (field_is(prm, F_prm_weights, "net")) {
         Pass pass = pass_only(b, "weigh.x");
@@ -359,7 +359,7 @@ static Value *meta_inputs(Prm *prm)
     b->loc = config_loc(b->c, F_meta_micro);
     b->in.B = config_int(b->c, F_meta_micro), b->in.batch = "META";
     size_add(b, "META", b->in.B, "meta records of a micro-batch");
-    size_add(b, "METAN", b->in.B * prm->marks, "their marks");
+    size_add(b, "METAN", b->in.B * prm->marks, "marks of meta records of a micro-batch");
     b->in.tokens = input_new(b, "meta_tokens");
     b->in.target_rows = input_new(b, "meta_rows");
     b->in.target_of = input_new(b, "meta_of");
@@ -438,7 +438,7 @@ static Ref own_losses(Prm *prm, Ref d)
 static void hypergradient_products(Prm *prm, Jvp *jvp)
 {
     Build *b = prm->b;
-    program_prefixed(b, "jvp", ROLE_gradients, "how the losses of the records change along v");
+    program_prefixed(b, "jvp", ROLE_gradients, "the derivative of each record's loss along v");
     b->jvp = jvp;
     Pass pass = pass_trained(b);
     Ref d = own_margins(prm, jvp, &pass);
@@ -475,9 +475,10 @@ static void schedule_meta(Prm *prm)
     b->loc = config_loc(b->c, F_meta_micro);
     Value *scale = input_new(b, "meta_scale"),
           *stats = build_of_micro(b, "meta_stats",
-                                  size_add(b, "META_STATS", PRM_META_STATS, "sums in meta_stats"));
+                                  size_add(b, "META_STATS", PRM_META_STATS,
+                                           "elements of meta_stats"));
     Schedule *s = ir_schedule(b->g, "meta",
-                              "an update of what records count, by the step's records");
+                              "an update of the record weights, from the step's records");
     Jvp *jvp = jvp_new(b, b->added.sets);
     prm->meta->scale = b->added.sets[0].scale;
     schedule_clear(s, stats);
@@ -508,13 +509,14 @@ static void make_score(Prm *prm)
 {
     Build *b = prm->b;
     b->mode = MODE_SCORE;
-    b->p = ir_program(b->g, "score", ROLE_forward, "the margin of each mark's two logits");
+    b->p = ir_program(b->g, "score", ROLE_forward,
+                      "the margin between the two logits of each mark");
     Pass pass = pass_only(b, "s.x");
     b->loc = config_loc(b->c, F_objective);
     Value *kept =
         build_persistent(b, "margins", PU_activations, DT_F32, 1, dim(b->added.N, "N"), dim(0, ""));
     scored(prm, &pass, kept);
-    schedule_alone(b, "the margins of micro-batch 0's marks", "margins");
+    schedule_alone(b, "the margins of the marks of micro-batch 0", "margins");
 }
 
 static void build(Build *b)

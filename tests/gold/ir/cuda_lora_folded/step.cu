@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_lora_folded/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 ca5f880f3af84e49, 71 kernel calls in 6 programs, arena 32.8 MiB a rank.
+ * IR sha256 74d57d06d1244c35, 71 kernel calls in 6 programs, arena 32.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -232,7 +232,7 @@ static void name_tensors(void)
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
 
-/* once at start: tables that the layers read */
+/* once at the start: tables that the layers read */
 static void run_init(cudaStream_t s)
 {
     profile_op(0, s);       // recipe.lua:4
@@ -352,7 +352,7 @@ static void run_micro(cudaStream_t s)
     }
 }
 
-/* after the last micro-batch: the norm of the whole gradient */
+/* after the last micro-batch: the norm of the gradient */
 static void run_reduce(cudaStream_t s)
 {
     profile_op(36, s);      // recipe.lua:2
@@ -360,7 +360,7 @@ static void run_reduce(cudaStream_t s)
               ws_reduce_0, s);
 }
 
-/* clip and AdamW, one call for all parameters of a rule */
+/* clipping and AdamW */
 static void run_update(cudaStream_t s)
 {
     profile_op(37, s);      // recipe.lua:2
@@ -421,7 +421,7 @@ static void run_eval(cudaStream_t s)
     loss_sum(loss, e_losses, B * T, s);
 }
 
-/* a token of each text at its place: the logits of the next */
+/* one token of each text: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/cuda_two_gpus/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 a7e7e60a38499993, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
+ * IR sha256 e232a0ea4404dd4f, 75 kernel calls in 6 programs, arena 34.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -272,14 +272,14 @@ static void run_micro(int micro, cudaStream_t s)
     pos_bwd(grad_wpe, dx, B * T, T, C, P, ACCUMULATE, s);
 }
 
-/* start of a step: gradients that micro-batches add to are cleared */
+/* start of a step: clears the gradients that micro-batches add to */
 static void run_begin(cudaStream_t s)
 {
     profile_op(43, s);      // recipe.lua:8
     zero(grad_wte, SPAN(grad_wte, grad_b_down_b), s);
 }
 
-/* after the last micro-batch: the norm of the whole gradient */
+/* after the last micro-batch: the norm of the gradient */
 static void run_reduce(cudaStream_t s)
 {
     profile_op(44, s);      // recipe.lua:9
@@ -292,7 +292,7 @@ static void run_reduce(cudaStream_t s)
     scaler_update(total_norm, scaler, adamw_args, s);
 }
 
-/* clip and AdamW, one call for all parameters of a rule (0.00142 GFLOP) */
+/* clipping and AdamW (0.00142 GFLOP) */
 static void run_update(cudaStream_t s)
 {
     profile_op(48, s);      // recipe.lua:2
@@ -350,7 +350,7 @@ static void run_eval(cudaStream_t s)
     loss_sum(AT(loss, 0), e_losses, B * T, s);
 }
 
-/* a token of each text at its place: the logits of the next */
+/* one token of each text: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/feed_forward_tiles/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 3675495766c29350, 51 kernel calls in 6 programs, arena 34.1 MiB a rank.
+ * IR sha256 4bcabdb689f1a90a, 51 kernel calls in 6 programs, arena 34.1 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -220,21 +220,21 @@ static void run_micro(int micro, cudaStream_t s)
     pos_bwd(grad_wpe, dx, B * T, T, C, P, ACCUMULATE, s);
 }
 
-/* start of a step: gradients that micro-batches add to are cleared */
+/* start of a step: clears the gradients that micro-batches add to */
 static void run_begin(cudaStream_t s)
 {
     profile_op(25, s);      // recipe.lua:6
     zero(grad_wte, SPAN(grad_wte, grad_norm_f_b), s);
 }
 
-/* after the last micro-batch: the norm of the whole gradient */
+/* after the last micro-batch: the norm of the gradient */
 static void run_reduce(cudaStream_t s)
 {
     profile_op(26, s);      // recipe.lua:2
     grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_b), ws_reduce_0, s);
 }
 
-/* clip and AdamW, one call for all parameters of a rule (0.00142 GFLOP) */
+/* clipping and AdamW (0.00142 GFLOP) */
 static void run_update(cudaStream_t s)
 {
     profile_op(27, s);      // recipe.lua:2
@@ -285,7 +285,7 @@ static void run_eval(cudaStream_t s)
     loss_sum(AT(loss, 0), e_losses, B * T, s);
 }
 
-/* a token of each text at its place: the logits of the next */
+/* one token of each text: the logits of the next */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/few_targets/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 5fa03ed4d98ba962, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
+ * IR sha256 5db6cd4f9615b55c, 65 kernel calls in 7 programs, arena 16.8 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -112,7 +112,7 @@ static void name_tensors(void)
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
 
-/* once at start: tables that the layers read */
+/* once at the start: tables that the layers read */
 static void run_init(void)
 {
     profile_op(0);          // recipe.lua:4
@@ -210,14 +210,14 @@ static void run_micro(int micro)
     embed_bwd(grad_wte, dx, AT(tokens, micro), NO_PAD, B * T, C, V, ACCUMULATE);
 }
 
-/* start of a step: gradients that micro-batches add to are cleared */
+/* start of a step: clears the gradients that micro-batches add to */
 static void run_begin(void)
 {
     profile_op(32);         // recipe.lua:9
     zero(grad_wte, SPAN(grad_wte, grad_norm_f_w));
 }
 
-/* after the last micro-batch: the norm of the whole gradient */
+/* after the last micro-batch: the norm of the gradient */
 static void run_reduce(void)
 {
     profile_op(33);         // recipe.lua:2
@@ -226,7 +226,7 @@ static void run_reduce(void)
     grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_w), ws_reduce_0);
 }
 
-/* clip and AdamW, one call for all parameters of a rule */
+/* clipping and AdamW */
 static void run_update(void)
 {
     profile_op(35);         // recipe.lua:2
@@ -281,7 +281,7 @@ static void run_eval(void)
     loss_sum(AT(loss, 0), e_losses, N);
 }
 
-/* a token of each text at its place: the logits of the next */
+/* one token of each text: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/gpt2_full/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 3e023c4cf400fd15, 59 kernel calls in 5 programs, arena 17.2 MiB a rank.
+ * IR sha256 41d94529468cc98a, 59 kernel calls in 5 programs, arena 17.2 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -203,14 +203,14 @@ static void run_micro(void)
     pos_bwd(grad_wpe, dx, B * T, T, C, P, OVERWRITE);
 }
 
-/* after the last micro-batch: the norm of the whole gradient */
+/* after the last micro-batch: the norm of the gradient */
 static void run_reduce(void)
 {
     profile_op(31);         // recipe.lua:2
     grad_norm(total_norm, grad_wte, SPAN(grad_wte, grad_norm_f_b), ws_reduce_0);
 }
 
-/* clip and AdamW, one call for all parameters of a rule */
+/* clipping and AdamW */
 static void run_update(void)
 {
     profile_op(32);         // recipe.lua:2
@@ -262,7 +262,7 @@ static void run_eval(void)
     loss_sum(loss, e_losses, B * T);
 }
 
-/* a token of each text at its place: the logits of the next */
+/* one token of each text: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/qwen2_lora_dropout/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 976e281c4a3399bb, 54 kernel calls in 6 programs, arena 16.5 MiB a rank.
+ * IR sha256 a26139e0de46c849, 54 kernel calls in 6 programs, arena 16.5 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -141,7 +141,7 @@ static void name_tensors(void)
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
 
-/* once at start: tables that the layers read */
+/* once at the start: tables that the layers read */
 static void run_init(void)
 {
     profile_op(0);          // recipe.lua:4
@@ -231,7 +231,7 @@ static void run_micro(void)
     }
 }
 
-/* after the last micro-batch: the norm of the whole gradient */
+/* after the last micro-batch: the norm of the gradient */
 static void run_reduce(void)
 {
     profile_op(25);         // recipe.lua:2
@@ -239,7 +239,7 @@ static void run_reduce(void)
               ws_reduce_0);
 }
 
-/* clip and AdamW, one call for all parameters of a rule */
+/* clipping and AdamW */
 static void run_update(void)
 {
     profile_op(26);         // recipe.lua:2
@@ -292,7 +292,7 @@ static void run_eval(void)
     loss_sum(loss, e_losses, B * T);
 }
 
-/* a token of each text at its place: the logits of the next */
+/* one token of each text: the logits of the next */
 static void run_decode(void)
 {
     /* embedding */

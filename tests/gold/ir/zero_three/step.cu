@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/zero_three/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 dd6c797dfa03c313, 95 kernel calls in 6 programs, arena 38.3 MiB a rank.
+ * IR sha256 a31133c46be452c3, 95 kernel calls in 6 programs, arena 38.3 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. Every
@@ -145,7 +145,7 @@ static void name_tensors(void)
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
 
-/* once at start: tables that the layers read */
+/* once at the start: tables that the layers read */
 static void run_init(cudaStream_t s)
 {
     profile_op(0, s);       // recipe.lua:5
@@ -303,7 +303,7 @@ static void run_micro(cudaStream_t s)
              grad_wte_stride, OVERWRITE, world.rank, RANKS, s);
 }
 
-/* after the last micro-batch: the norm of the whole gradient */
+/* after the last micro-batch: the norm of the gradient */
 static void run_reduce(cudaStream_t s)
 {
     profile_op(48, s);      // recipe.lua:11
@@ -327,7 +327,7 @@ static void run_reduce(cudaStream_t s)
     squares_norm(total_norm, squares, NORM_COLUMNS, squares_stride, RANKS, s);
 }
 
-/* clip and AdamW, one call for all parameters of a rule (0.00345 GFLOP) */
+/* clipping and AdamW (0.00345 GFLOP) */
 static void run_update(cudaStream_t s)
 {
     profile_op(55, s);      // recipe.lua:3
@@ -408,7 +408,7 @@ static void run_eval(cudaStream_t s)
     loss_sum(loss, e_losses, B * T, s);
 }
 
-/* a token of each text at its place: the logits of the next (0.00172 GFLOP) */
+/* one token of each text: the logits of the next (0.00172 GFLOP) */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */

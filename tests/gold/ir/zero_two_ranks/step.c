@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/zero_two_ranks/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 79343cd35333b7b3, 76 kernel calls in 7 programs, arena 21.3 MiB a rank.
+ * IR sha256 b52c70d9a2c9b109, 76 kernel calls in 7 programs, arena 21.3 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -115,7 +115,7 @@ static void name_tensors(void)
     model.tensors = model_expand(rows, sizeof rows / sizeof rows[0], &model.ntensors);
 }
 
-/* once at start: tables that the layers read */
+/* once at the start: tables that the layers read */
 static void run_init(void)
 {
     profile_op(0);          // recipe.lua:5
@@ -208,14 +208,14 @@ static void run_micro(int micro)
     embed_bwd(grad_wte, dx, AT(tokens, micro), NO_PAD, B * T, C, V, ACCUMULATE);
 }
 
-/* start of a step: gradients that micro-batches add to are cleared */
+/* start of a step: clears the gradients that micro-batches add to */
 static void run_begin(void)
 {
     profile_op(30);         // recipe.lua:9
     zero(grad_b_qkv_w, SPAN(grad_b_qkv_w, grad_head));
 }
 
-/* after the last micro-batch: the norm of the whole gradient */
+/* after the last micro-batch: the norm of the gradient */
 static void run_reduce(void)
 {
     profile_op(31);         // recipe.lua:3
@@ -246,7 +246,7 @@ static void run_reduce(void)
     squares_norm(total_norm, squares, NORM_COLUMNS, squares_stride, RANKS);
 }
 
-/* clip and AdamW, one call for all parameters of a rule (0.00295 GFLOP) */
+/* clipping and AdamW (0.00295 GFLOP) */
 static void run_update(void)
 {
     profile_op(41);         // recipe.lua:3
@@ -318,7 +318,7 @@ static void run_eval(void)
     loss_sum(AT(loss, 0), e_losses, B * T);
 }
 
-/* a token of each text at its place: the logits of the next (0.00124 GFLOP) */
+/* one token of each text: the logits of the next (0.00124 GFLOP) */
 static void run_decode(void)
 {
     /* embedding */
