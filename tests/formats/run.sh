@@ -9,7 +9,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 readers=$(sources runtime base names folder folder_replace json crc32c safetensors safetensors_write)
 export ASAN_OPTIONS=detect_leaks=0
-watched tests/formats/main.c $readers $(sources runtime tokenfile recordfile host_memory)
+watched tests/formats/{main,safetensors,tokenfile}.c $readers $(sources runtime tokenfile recordfile host_memory)
 watched_link $work/test $objects -lcjson -lm || exit 1
 watched tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c runtime/jinja/*.c gen/util.c gen/commands.c \
     $readers $(sources runtime recordfile host_memory sha256 tokenizer* bpe tokens wordpiece words chars)

@@ -10,9 +10,10 @@ failed=0
 trap_ub=-fno-sanitize-recover=undefined
 export ASAN_OPTIONS=detect_leaks=0      # leaks are not the subject: the processes are short
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
-units="unit unit_launch unit_schedule unit_param_groups unit_data unit_steps unit_log unit_events unit_profile
-    unit_mask_draw unit_contexts unit_masked_batch unit_unmask_order unit_sample unit_sha256 unit_nf4 unit_names
-    unit_normal unit_record_cache unit_darkroom unit_incontext unit_histories unit_plot"
+units="unit unit_launch unit_schedule unit_param_groups unit_data unit_data_bins unit_data_refused unit_steps
+    unit_log unit_events unit_profile unit_mask_draw unit_contexts unit_masked_batch unit_unmask_order unit_sample
+    unit_sha256 unit_nf4 unit_names unit_normal unit_record_cache unit_darkroom unit_incontext unit_histories
+    unit_plot"
 parts="base names owners built schedule flags flags_parse launch bins data_bins shuffle data data_order
     data_batch steps mask_draw contexts masked_batch unmask_order diffusion_sampler workers log log_banner
     log_history progress profile sample tokenfile recordfile host_memory json safetensors

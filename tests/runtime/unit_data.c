@@ -1,11 +1,7 @@
 /* unit_data.c -- order against PyTorch's, batches against a slow layout, ranks that partition. */
 #define _GNU_SOURCE
-#include "unit.h"
+#include "unit_data.h"
 #include "../../runtime/base.h"
-#include "../../runtime/data/bins.h"
-#include "../../runtime/data/data.h"
-#include "../../runtime/data/recordfile.h"
-#include "../../runtime/files/json.h"
 #include "../../runtime/files/safetensors.h"
 #include <math.h>
 #include <stdlib.h>
@@ -13,12 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { T = 5, DOCS = 23, TOKENS = 400 };
-static int32_t tokens[TOKENS];
-static uint8_t mask[TOKENS];
-static int64_t doc[DOCS + 1];
+int32_t tokens[TOKENS];
+uint8_t mask[TOKENS];
+int64_t doc[DOCS + 1];
 
-static cJSON *read_json(const char *path)
+cJSON *read_json(const char *path)
 {
     size_t n;
     char *error = NULL, *text = file_read(path, 1 << 24, &n, &error);
@@ -62,17 +57,17 @@ static void orders(void)
     cJSON_Delete(all);
 }
 
-static const char *mask_key = "mask_id";
-static bool finds_targets;       /* of what write_file writes */
-static const char *train_rows;
+const char *mask_key = "mask_id";
+bool finds_targets;
+const char *train_rows;
 
 /* Documents whose parts are those of `tokens` and the same backwards, each id one more; the latter's
  * mask is there. */
 static const char *const two_parts[] = { "chosen", "rejected", NULL };
-static int32_t turned[TOKENS];
+int32_t turned[TOKENS];
 static int64_t turned_at[DOCS + 1];
 
-static void write_parts(const char *path, const char *kind, int64_t ndocs)
+void write_parts(const char *path, const char *kind, int64_t ndocs)
 {
     const int64_t n = doc[ndocs];
     const ColumnPlan column[] = { { "chosen", ST_I32, "ragged", n }, { "chosen.mask", ST_U8, "chosen", n },
@@ -91,7 +86,7 @@ static void write_parts(const char *path, const char *kind, int64_t ndocs)
                        data, sizeof data / sizeof *data, meta, sizeof meta / sizeof *meta);
 }
 
-static void write_file(const char *path, const char *kind, int64_t ndocs, int64_t n, bool masked)
+void write_file(const char *path, const char *kind, int64_t ndocs, int64_t n, bool masked)
 {
     StWriter *w = st_writer("diecast-tokens-1");
     char *error = NULL;
@@ -121,10 +116,7 @@ static void write_file(const char *path, const char *kind, int64_t ndocs, int64_
     st_free(w);
 }
 
-/* A program, as far as data are concerned. */
-typedef struct { Model model; DataShape of; } Made;
-
-static Made model_of(const char *kind, int64_t micro, int64_t accum, int64_t ranks)
+Made model_of(const char *kind, int64_t micro, int64_t accum, int64_t ranks)
 {
     return (Made){ { .recipe = "x.lua", .overrides = "gpus=1 data.kind=z seq.max=5",
                      .micro = micro, .accum = accum, .ranks = ranks },
@@ -132,15 +124,12 @@ static Made model_of(const char *kind, int64_t micro, int64_t accum, int64_t ran
                      .fill_bins = *kind == 'b' ? data_fill_bins : NULL } };
 }
 
-static void open_data(Data *d, const char *paths, const Made *m, uint64_t seed, bool eval)
+void open_data(Data *d, const char *paths, const Made *m, uint64_t seed, bool eval)
 {
     data_open(d, paths, &m->model, &m->of, seed, eval);
 }
 
-/* A global batch of at most 12 samples. */
-typedef struct { int32_t x[12 * T], y[12 * T], places[12 * T], ends[12 * T]; } Seen;
-
-static Batch batch_at(Seen *s, int64_t sample)
+Batch batch_at(Seen *s, int64_t sample)
 {
     const int64_t at = sample * T;
     return (Batch){ .tokens = s->x + at, .labels = s->y + at, .positions = s->places + at,
@@ -164,36 +153,6 @@ static void gather(const char *paths, const Made *m, int64_t step, bool eval, Se
         }
     }
     world.rank = 0;
-}
-
-/* The documents of each bin, slowly: longest first; of all bins with the least space that is enough
- * the one that has had it longest. Returns their number; bin[i]: of document i, place[i]: in it. */
-static int64_t slow_bins(const int32_t *length, int64_t n, int64_t most, int64_t *bin,
-                         int64_t *place)
-{
-    int64_t bins = 0, clock = 0;
-    int64_t *space = calloc((size_t)n, sizeof *space), *since = calloc((size_t)n, sizeof *since);
-    for (int64_t l = most; l > 0; l--)
-        for (int64_t i = 0; i < n; i++) {
-            if (length[i] != l)
-                continue;
-            int64_t best = -1;
-            for (int64_t k = 0; k < bins; k++)
-                if (space[k] >= l && (best < 0 || space[k] < space[best]
-                                      || (space[k] == space[best] && since[k] < since[best])))
-                    best = k;
-            if (best < 0) {
-                best = bins++;
-                space[best] = most;
-            }
-            bin[i] = best;
-            place[i] = most - space[best];
-            space[best] -= l;
-            since[best] = clock++;
-        }
-    free(space);
-    free(since);
-    return bins;
 }
 
 /* Sample i of the arrays: a window, a document, or the documents of a bin. */
@@ -326,7 +285,7 @@ static void rows_as_they_are(const char *path)
           : good ? "epoch" : "a row");
 }
 
-static Made pairs_model(int64_t micro, int64_t ranks)
+Made pairs_model(int64_t micro, int64_t ranks)
 {
     Made m = model_of("pairs", micro, 1, ranks);
     m.of.parts = two_parts;
@@ -597,96 +556,6 @@ static void mixtures(const char *rows, const char *scratch)
     free(second), free(both);
 }
 
-/* data_open in a program of its own (argv of unit_open): the status it ends with. Its stderr goes
- * to the file `said`. */
-static const char *said;
-
-static int open_status(const char *path, const Made *m, bool eval)
-{
-    char *size = format("%d", (int)m->of.T), *vocab = format("%d", (int)m->of.vocab);
-    char *micro = format("%d", (int)m->model.micro), *targets = format("%d", (int)m->of.targets);
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (!freopen(said, "w", stderr))
-            _exit(1);
-        execl("/proc/self/exe", "unit", "--open", m->of.kind, size, vocab, path, micro, targets,
-              eval ? "eval" : "train", NULL);
-        _exit(1);
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    free(size), free(vocab), free(micro), free(targets);
-    return status;
-}
-
-/* text: of the line that it ends with. */
-static void refused(const char *name, const char *path, const Made *m, int code, const char *text)
-{
-    int status = open_status(path, m, false);
-    size_t n;
-    char *error, *line = file_read(said, 1 << 16, &n, &error);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == code && line && strstr(line, text), name,
-          "status %x: %s", (unsigned)status, line ? line : error);
-    free(line);
-}
-
-/* Changes to a file between data_open and data_batch. tensor: at byte `at` of it come the
- * bytes; NULL: the file loses `at` bytes at its end, all when 0. */
-static const struct Change {
-    const char *name, *kind, *tensor;
-    int64_t at;
-    const char *bytes;
-    const char *text;            /* of the line that it ends with */
-} changes[] = {
-    { "lost", "rows", NULL, 0, "", "became shorter" },
-    { "lost its last byte", "rows", NULL, 1, "", "became shorter" },
-    { "id 300", "rows", "tokens", 4 * 17, "\x2c\1\0\0", ": id 300 is outside the vocabulary, 0 to 256" },
-    { "id -1", "packed", "tokens", 4 * 85, "\xff\xff\xff\xff", "tokens[85], byte " },
-    { "id 257 as the last label", "packed", "tokens", 4 * 395, "\1\1\0\0", "tokens[395], byte " },
-    { "offset beyond the tokens", "rows", "doc_offsets", 8 * 9 + 4, "\1\0\0\0", "doc_offsets[9] has changed" },
-    { "offset below 0", "rows", "doc_offsets", 8 * 9 + 4, "\xff\xff\xff\xff", "doc_offsets[9] has changed" },
-    { "offsets that fall", "rows", "doc_offsets", 8 * 9, "\0\0\0\0", "doc_offsets[9] has changed" },
-    { "document longer than its bin", "bfd", "doc_offsets", 8 * 4, "\xd\0\0\0", "doc_offsets[5] has changed" },
-};
-
-static void change(const struct Change *c, const char *path)
-{
-    StFile f;
-    char *error = st_open(&f, path);
-    FILE *to = fopen(path, "r+");
-    if (error || !to)
-        exit(1);
-    if (c->tensor)
-        fseek(to, (long)st_find(&f, c->tensor)->begin + c->at, SEEK_SET), fwrite(c->bytes, 1, 4, to);
-    else if (ftruncate(fileno(to), c->at ? (off_t)f.t[f.n - 1].end - c->at : 0))
-        exit(1);
-    fclose(to);
-    st_close(&f);
-}
-
-int unit_open(char **argv)
-{
-    Data d;
-    static Seen batch;
-    Made m = model_of(argv[2], atoi(argv[6]), 1, 1);
-    if (strcmp(argv[2], "pairs") == 0)
-        m = pairs_model(atoi(argv[6]), 1);
-    m.of.whole = m.of.parts && m.model.micro > DOCS;
-    m.of.T = atoi(argv[3]);
-    m.of.vocab = atoi(argv[4]);
-    m.of.targets = atoi(argv[7]);
-    recordfile_keep(strstr(argv[5], "held") != NULL);
-    open_data(&d, argv[5], &m, 1, *argv[8] == 'e');
-    const char *number = strstr(argv[5], "change");
-    if (!number)
-        return 0;
-    change(&changes[atoi(number + 6)], argv[5]);
-    for (int64_t i = 0; i < data_steps_per_epoch(&d); i++)
-        data_batch(&d, i, 0, batch_at(&batch, 0));
-    return 0;
-}
-
 /* Two files that say which rows are to validate on: the others of both are to train on. */
 static void divided(const char *scratch)
 {
@@ -812,23 +681,6 @@ static void bounds(const char *path, const char *kind)
     free(count);
 }
 
-/* A file that gets more targets while it is in use must not write beyond the rows of the head. */
-static void overfull(void)
-{
-    int32_t of[3] = { 5, -1, 6 }, rows[1], labels[1];
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0) {
-        close(2);
-        data_gather(of, 3, rows, labels, 1);
-        _exit(0);
-    }
-    int status;
-    waitpid(pid, &status, 0);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_DATA, "more targets than rows",
-          "status %x", (unsigned)status);
-}
-
 /* The steps that the oracle recorded: samples and target counts. */
 static void reference(const char *folder, const char *kind)
 {
@@ -856,128 +708,11 @@ static void reference(const char *folder, const char *kind)
     cJSON_Delete(expect);
 }
 
-/* Bins of the first n documents. */
-static int64_t bins_of(int64_t n)
-{
-    int32_t length[DOCS];
-    int64_t bin[DOCS], place[DOCS];
-    for (int64_t k = 0; k < n; k++)
-        length[k] = (int32_t)(doc[k + 1] - doc[k]);
-    return slow_bins(length, n, T, bin, place);
-}
-
-/* Random lengths, bin by bin as the slow method has them. */
-static void many_bins(int64_t n, int64_t most, uint32_t seed)
-{
-    int32_t *length = malloc((size_t)n * sizeof *length);
-    int64_t *bin = malloc((size_t)n * sizeof *bin), *place = malloc((size_t)n * sizeof *place);
-    for (int64_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        length[i] = 1 + (int32_t)((seed >> 8) % (uint64_t)most);
-    }
-    int64_t bins = slow_bins(length, n, most, bin, place), at = 0;
-    Bins b = bins_pack(length, n, most);
-    bool good = b.n == bins && b.first[0] == 0 && b.first[b.n] == n;
-    for (int64_t i = 0; good && i < b.n; i++, at = 0)
-        for (int64_t k = b.first[i]; k < b.first[i + 1]; at += length[b.doc[k++]])
-            good = good && bin[b.doc[k]] == i && place[b.doc[k]] == at;
-    char *name = format("bins of %d for %d documents, as the slow method has them", (int)most,
-                        (int)n);
-    check(good, name, "%d bins, %d wanted", (int)b.n, (int)bins);
-    free(name), free(length), free(bin), free(place);
-    bins_free(&b);
-}
-
-/* The bins that TRL makes of the same documents. */
-static void reference_bins(void)
-{
-    cJSON *all = read_json("tests/train/ref/vectors.json");
-    const cJSON *list = json_get(all, "bins");
-    for (const cJSON *r = list ? list->child : NULL; r; r = r->next) {
-        const cJSON *lengths = json_get(r, "lengths"), *bin = json_get(r, "bins")->child;
-        int64_t n = cJSON_GetArraySize(lengths), most = (int64_t)json_get(r, "T")->valuedouble;
-        int32_t *length = malloc((size_t)n * sizeof *length), *to = length;
-        for (const cJSON *l = lengths->child; l; l = l->next)
-            *to++ = (int32_t)l->valuedouble;
-        Bins b = bins_pack(length, n, most);
-        bool good = b.n == cJSON_GetArraySize(json_get(r, "bins"));
-        for (int64_t i = 0; good && i < b.n; i++, bin = bin->next) {
-            int64_t k = b.first[i];
-            for (const cJSON *l = bin->child; l; l = l->next, k++)
-                good = good && k < b.first[i + 1]
-                    && length[b.doc[k]] == (int32_t)l->valuedouble;
-            good = good && k == b.first[i + 1];
-        }
-        char *name = format("bins of %d for %d documents, as TRL packs them", (int)most, (int)n);
-        check(good, name, "%d bins", (int)b.n);
-        free(name), free(length);
-        bins_free(&b);
-    }
-    cJSON_Delete(all);
-}
-
-/* A file that is changed while it is mapped ends the program, naming the place; nothing of it
- * becomes an index. One that is held in memory may do what it likes. */
-static void changed_in_place(const char *scratch)
-{
-    for (size_t k = 0; k < 2 * (sizeof changes / sizeof *changes); k++) {
-        const size_t i = k / 2;
-        const bool held = k % 2;
-        const struct Change *c = &changes[i];
-        Made m = model_of(c->kind, 1, 1, 1);
-        bool packed = *c->kind == 'p';
-        char *path = format("%s/%schange%d.st", scratch, held ? "held-" : "", (int)i), *error = NULL;
-        int64_t one[2] = { 0, TOKENS }, kept[2] = { doc[0], doc[1] };
-        if (packed)
-            memcpy(doc, one, sizeof one);
-        write_file(path, packed ? "packed" : "rows", packed ? 1 : DOCS,
-                   packed ? TOKENS : doc[DOCS], !packed);
-        memcpy(doc, kept, sizeof kept);
-        int status = open_status(path, &m, true);
-        size_t n;
-        char *line = file_read(said, 1 << 16, &n, &error);
-        char *name = format("a file changed while %s, %s: %s", held ? "in memory" : "in use", c->kind,
-                            c->name);
-        check(WIFEXITED(status) && (held ? WEXITSTATUS(status) == 0
-              : WEXITSTATUS(status) == EXIT_DATA && line && strstr(line, c->text) && strstr(line, path)),
-              name, "status %x: %s", (unsigned)status, line ? line : error);
-        free(name), free(line), free(path), free(error);
-    }
-}
-
-/* A document longer than a bin breaks the contract of bins_pack(), which would write beyond its tables. */
-static void too_long_for_a_bin(void)
-{
-    int status = -1;
-    size_t n;
-    char *error = NULL;
-    fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-        const int32_t length[] = {3, 9};
-        if (freopen(said, "w", stderr))
-            bins_pack(length, 2, 8);
-        _exit(0);
-    }
-    waitpid(child, &status, 0);
-    char *text = file_read(said, 1 << 16, &n, &error);
-    check(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_INTERNAL && text &&
-          strstr(text, "broken contract: length[k] >= 1 && length[k] <= T"), "a document longer than a bin",
-          "status %x: %s", (unsigned)status, text ? text : error);
-    free(text), free(error);
-}
-
 void test_data(const char *scratch)
 {
     said = format("%s/said", scratch);
-    too_long_for_a_bin();
     orders();
-    reference_bins();
-    many_bins(1, 1, 1);
-    many_bins(300, 1, 2);
-    many_bins(500, 63, 3);
-    many_bins(2000, 64, 4);
-    many_bins(700, 1000, 5);
+    test_bins();
     reference("gpt2_tiny", "packed");
     reference("llama_rows", "rows");
     for (int i = 0; i < TOKENS; i++) {
@@ -1014,9 +749,8 @@ void test_data(const char *scratch)
     parts(packed, "packed", (TOKENS - 1) / T);
     bounds(packed, "packed");
     bounds(rows, "rows");
-    overfull();
 
-    Made m = model_of("packed", 2, 1, 1), r = model_of("rows", 2, 1, 1), other = m;
+    Made m = model_of("packed", 2, 1, 1), other = m;
     Data a, b;
     char *two = format("%s,%s", packed, packed);
     open_data(&a, two, &m, 1, true);
@@ -1033,85 +767,5 @@ void test_data(const char *scratch)
     char *fc = data_fingerprint(&a);
     check(strcmp(fa, fb) && !strcmp(fb, fc), "fingerprint: files, not ranks or seed", "%s", fc);
 
-    refused("kind of another recipe", rows, &m, EXIT_MISMATCH, "rows with masked prompts, but this "
-            "binary was built for data.kind=packed: gen x.lua gpus=1 seq.max=5 data.kind=rows (");
-    refused("packed data for rows", packed, &r, EXIT_MISMATCH, "data.kind=rows: gen pack JSON Lines "
-            "with --kind rows, or gen x.lua gpus=1 seq.max=5 data.kind=packed");
-    other = model_of("bfd", 2, 1, 1);
-    refused("packed data for bfd", packed, &other, EXIT_MISMATCH, "built for data.kind=bfd: ");
-    other.of.T = 4;
-    refused("a document longer than a bin", rows, &other, EXIT_DATA, "--max-length 4");
-    other = r;
-    other.of.T = 4;
-    refused("a row longer than T", rows, &other, EXIT_DATA, "--max-length 4");
-    other = m;
-    other.of.vocab = 200;
-    refused("tokenizer larger than the model", packed, &other, EXIT_MISMATCH,
-            "bytes has 257 ids, the model 200: gen pack it with the model's tokenizer, or gen x.lua gpus=1 "
-            "data.kind=z seq.max=5 model.vocab=257");
-    char *absent = format("%s/absent", scratch);
-    refused("no such file", absent, &m, EXIT_DATA, "/absent: No such file");
-    free(absent);
-    refused("no files", ",", &m, EXIT_CONFIG, "must be token files, got");
-    other = m;
-    other.of.T = TOKENS;
-    refused("fewer tokens than a sample", packed, &other, EXIT_DATA, "one sample needs 401");
-    char *plain = format("%s/plain.st", scratch);
-    write_file(plain, "rows", DOCS, doc[DOCS], false);
-    refused("rows without prompts for a packed recipe", plain, &m, EXIT_MISMATCH, "plain texts are "
-            "packed with gen pack --kind packed");
-    char *bad = format("%s/bad.st", scratch);
-    tokens[17] = 300;
-    write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("an id beyond the vocabulary", bad, &r, EXIT_DATA, "id 300 is outside the vocabulary, 0 to 256");
-    tokens[17] = -1;
-    write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("a negative id", bad, &r, EXIT_DATA, "id -1 is outside");
-    tokens[17] = 1;
-    memset(mask + doc[7], 0, (size_t)(doc[8] - doc[7]));
-    mask[doc[7]] = 1;                            /* the first token of a row is never predicted */
-    write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("a row without targets", bad, &r, EXIT_DATA, "document 7 has no target");
-    refused("rows of words to hide", own, &r, EXIT_MISMATCH, "own.st: rows of tokens to mask, but");
-    finds_targets = r.of.finds_targets = true;
-    write_file(bad, "rows", DOCS, doc[DOCS], true);
-    open_data(&a, bad, &r, 1, false);
-    check(a.n == DOCS, "a row whose first token may be chosen", "%d rows", (int)a.n);
-    finds_targets = r.of.finds_targets = false;
-    refused("samples of parts for others", pairs, &m, EXIT_MISMATCH,
-            "pairs.st: pairs (chosen, rejected), but this binary takes packed (tokens): ");
-    other = pairs_model(1, 1);
-    refused("other samples for parts", rows, &other, EXIT_MISMATCH,
-            "rows (tokens), but this binary takes pairs (chosen, rejected): ");
-    write_parts(bad, "triples", DOCS);
-    refused("parts of another kind", bad, &other, EXIT_MISMATCH, "triples (chosen, rejected), but");
-    other.of.T = 4;
-    refused("a part longer than T", pairs, &other, EXIT_DATA, "document 3 has 5 tokens in chosen, the model");
-    other = pairs_model(1, 1);
-    other.of.targets = 8;
-    refused("more targets in both parts", pairs, &other, EXIT_DATA, "may have 9 targets, this binary takes 8");
-    other.of.targets = 0;
-    other.model.micro = DOCS + 1;
-    other.of.whole = true;
-    refused("fewer samples than a whole step", pairs, &other, EXIT_DATA,
-            "23 training samples, but a step takes 24");
-    const int32_t was = turned[3];
-    tokens[doc[DOCS] - 4] = 299;                 /* turned[3] is one more */
-    write_parts(bad, "pairs", DOCS);
-    other = pairs_model(1, 1);
-    refused("an id beyond the vocabulary in a part", bad, &other, EXIT_DATA, "chosen[");
-    tokens[doc[DOCS] - 4] = (was + 255) % 256;
-    mask[doc[7] + 1] = 0, mask[doc[7]] = 0;
-    write_parts(bad, "pairs", DOCS);
-    refused("a part without targets", bad, &other, EXIT_DATA, "document 7 has no target in chosen");
-    mask[doc[7]] = 1;
-    char *pair = format("%s,%s", plain, bad);
-    mask_key = "pad_id";
-    write_file(bad, "rows", DOCS, doc[DOCS], true);
-    refused("files that tell of other ids", pair, &r, EXIT_MISMATCH,
-            "have 257 and 257 ids, mask_id 255 and -1, pad_id -1 and 255: ");
-    check(truncate(bad, 700) == 0, "cut", "truncate");
-    refused("a truncated file", bad, &r, EXIT_DATA, "the file has 332 bytes of data");
-    mask[doc[7] + 1] = 1;
-    changed_in_place(scratch);
+    test_refused(scratch, packed, rows, own, pairs);
 }
