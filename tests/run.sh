@@ -3,7 +3,8 @@
 # exit status is the verdict. A group prints `ok NAME` or `not ok NAME: WHY`, a line a test; one that prints none
 # or that dies counts as a failed test. A group with a line `# parts: A B` is one job a part: run.sh A, run.sh B.
 # One with a line `# apart: WHY` runs only where it is named; parts of a line `# wide: A B`, where they or their group
-# are named, or with FULL=1.
+# are named, or with FULL=1. `# cost: SECONDS`, or `# cost: A=SECONDS B=SECONDS` of parts: processor time, if it is more
+# than 20 s; the dearest jobs start first.
 # JOBS=N: how many jobs at a time (two more than cores: some wait more than they work). JOB_SECONDS: against hangs only.
 # Inputs are the same every time: SEED=N for others (make soak).
 # Nothing else of the caller's environment or home folder reaches the tests (`kept` lists what does).
@@ -74,11 +75,13 @@ for group in "${groups[@]}"; do
     esac
 done
 
-# the longest first, so that no core is left alone with one at the end; the others in the order of their names
-long=(train/sim cuda/kernels train/reference canonical/cpu kernels/main gold train/faults checkpoint runtime shard/cpu
-    shard/sim formats train/dpo shard/small rooms train/pairs objectives builds/check builds/lock)
-[ $# != 0 ] || mapfile -t queue < <({ printf '%s\n' "${long[@]}" | grep -xFf <(printf '%s\n' "${queue[@]}")
-    printf '%s\n' "${queue[@]}"; } | awk '!seen[$0]++')
+# the dearest first, so that no core is left alone with one at the end; the others in the order of their names
+costs() {               # GROUP/PART SECONDS, or GROUP SECONDS, a line
+    grep -H '^# cost: ' tests/*/run.sh | sed 's|^tests/||; s|/run.sh:# cost:||' | awk '{
+        for (i = 2; i <= NF; i++) print split($i, word, "=") == 2 ? $1 "/" word[1] " " word[2] : $1 " " $i }'
+}
+[ $# != 0 ] || mapfile -t queue < <(printf '%s\n' "${queue[@]}" |
+    awk 'NR == FNR { cost[$1] = $2; next } { print cost[$1] + 0, $1 }' <(costs) - | sort -s -k1,1nr | cut -d' ' -f2)
 
 # ---- a job: its output in one piece when it ends, and a line NAME PASSED FAILED SECONDS in $scratch/results
 

@@ -4,6 +4,7 @@
 # other's checkpoints.
 # parts: cpu sim
 # wide: sim
+# cost: cpu=85 sim=32
 BACKEND=${1:-cpu}
 source "$(dirname "$0")/../train/lib.sh"
 

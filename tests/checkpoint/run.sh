@@ -1,6 +1,7 @@
 #!/bin/bash
 # checkpoint: everything that touches weights on disk: checkpoints under damage, kills and full disks,
 # Hugging Face and PEFT folders both ways, the run lock, stop requests. KILLS=n: moments of kill -9.
+# cost: 28
 set -u
 . tests/sources.sh
 . tests/compare.sh

@@ -1,4 +1,5 @@
 /* c_ad.cpp -- transitions.cuh and action_type.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/action_type.cuh"
 #include "../../kernels/cuda/transitions.cuh"
 #include "harness.h"

@@ -1,4 +1,5 @@
 /* c_dpo.cpp -- sequence.cuh and dpo.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/dpo.cuh"
 #include "../../kernels/cuda/sequence.cuh"
 #include "harness.h"

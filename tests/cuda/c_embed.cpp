@@ -1,4 +1,5 @@
 /* c_embed.cpp -- embed.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/embed.cuh"
 #include "../../kernels/cuda/embed_row.cuh"
 #include "harness.h"

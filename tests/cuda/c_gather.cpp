@@ -1,4 +1,5 @@
 /* c_gather.cpp -- gather.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/gather.cuh"
 #include "harness.h"
 #include "unwatched.h"

@@ -1,4 +1,5 @@
 /* c_jvp.cpp -- jvp.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/jvp.cuh"
 #include "harness.h"
 #include "unwatched.h"

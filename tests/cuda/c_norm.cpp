@@ -1,4 +1,5 @@
 /* c_norm.cpp -- layernorm.cuh, rmsnorm.cuh and qk_norm.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/dropout.cuh"
 #include "../../kernels/cuda/layernorm.cuh"
 #include "../../kernels/cuda/qk_norm.cuh"

@@ -1,4 +1,5 @@
 /* c_pointwise.cpp -- pointwise.cuh, activation.cuh, dropout.cuh and bias_rows.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/activation.cuh"
 #include "../../kernels/cuda/bias_rows.cuh"
 #include "../../kernels/cuda/dropout.cuh"

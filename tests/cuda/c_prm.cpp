@@ -1,4 +1,5 @@
 /* c_prm.cpp -- margin.cuh and prm.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/margin.cuh"
 #include "../../kernels/cuda/prm.cuh"
 #include "harness.h"

@@ -1,4 +1,5 @@
 /* c_rope.cpp -- rope.cuh. */
+// same: the kernels are one source in fp32 and bf16
 #include "../../kernels/cuda/rope.cuh"
 #include "../kernels/rope_hf.h"
 #include "harness.h"

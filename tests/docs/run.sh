@@ -2,6 +2,7 @@
 # The pages: those made of tables are as the tables say, what a page links exists (tables); every command that a page
 # shows has the words that there are (commands.sh); the ways through the systems are gone (walks.sh).
 # parts: walks tables
+# cost: walks=23
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/docs/pages.sh

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Formats: JSON, safetensors, checksums, token files, gen pack; built with sanitizers.
+# cost: 32
 set -u
 . tests/sources.sh
 . tests/compare.sh

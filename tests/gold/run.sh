@@ -1,6 +1,7 @@
 #!/bin/bash
 # Recipes in, text out: bad recipes with their exact messages, good ones with their values.
 # UPDATE=1 rewrites bad/*.err and the texts of ir.sh; review the diff.
+# cost: 67
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh

@@ -6,6 +6,7 @@
 # longer so.
 # parts: main bf16
 # wide: bf16
+# cost: main=44
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bench=no

@@ -3,6 +3,7 @@
 # check, read back, are planned tightly and emitted alike; four of them train, with the same gradient
 # however the work is divided; graphs that are damaged do not pass; inputs may be floats, and parameters
 # of several sets. SEED=N for other recipes, COUNT=N for more (make soak).
+# cost: 42
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh

@@ -1,5 +1,6 @@
 #!/bin/bash
 # The thin runtime: flags, launchers, ranks, order, batches, schedules, log, sampling.
+# cost: 52
 set -u
 . tests/sources.sh
 build=out/.test/runtime

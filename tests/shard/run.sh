@@ -4,6 +4,7 @@
 # what is written by one resumes in the others.
 # parts: cpu sim overlap memory faults small small_sim weights counts counts_sim fit fit_sim async async_sim
 # wide: overlap faults small_sim weights counts counts_sim fit fit_sim async async_sim
+# cost: cpu=66 sim=62 small=68 weights=80 counts=45 fit=35 small_sim=32 memory=29 overlap=22
 case ${1:-cpu} in
 overlap | memory | faults | small | weights | counts | fit | async) exec "$(dirname "$0")/$1.sh" ;;
 small_sim | counts_sim | fit_sim | async_sim) exec "$(dirname "$0")/${1%_sim}.sh" sim ;;

@@ -4,6 +4,7 @@
 # parts: sim isa reference nf4 ffn mlm masked_diffusion dpo prm ad ppo
 # parts: checked pairs terminal faults export new talk yesterday
 # wide: isa checked
+# cost: sim=100 reference=50 pairs=55 faults=40 dpo=32 yesterday=34
 cd "$(dirname "$0")" || exit 1
 failed=0
 # shellcheck disable=SC2046
