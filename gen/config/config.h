@@ -104,9 +104,6 @@ Config *config_fill(Rval *recipe, const char *path);
 void config_derive(Config *c);
 /* Value of optim.master where the recipe leaves it open. */
 const char *config_default_master(const Config *c);
-/* Returns a copy of the config in another precision, or NULL if its target or another field does
- * not allow that precision. */
-Config *config_in_precision(const Config *c, const char *precision);
 bool ranks_divide(int64_t ranks);                           /* memory.zero takes so many */
 const char *config_name(const Config *c);                   /* field name, else the file name */
 void check_config(Config *c);                               /* rules between fields */

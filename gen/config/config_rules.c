@@ -157,25 +157,6 @@ static bool takes_precision(const Config *c, const char *precision)
     return strcmp(precision, "fp16") || strcmp(target_find(c->v[F_target].s)->backend, "cpu");
 }
 
-Config *config_in_precision(const Config *c, const char *precision)
-{
-    const ObjectiveRules *rules = config_rules(c);
-    const bool other_one = strcmp(c->v[F_precision].s, precision) != 0;
-    const bool scaled = !strcmp(precision, "fp16") && !strcmp(c->v[F_optim_when].s, "backward");
-    const FieldValue *master = &c->v[F_optim_master];
-    if (!takes_precision(c, precision) || scaled ||
-        (master->set && !takes_master(precision, master->s)) ||
-        (other_one && rules->any_precision && !rules->any_precision(c)))
-        return NULL;
-    Config *other = arena_new(sizeof *other);
-    *other = *c;
-    other->v[F_precision].s = precision;
-    derive_master(other);
-    if (rules->defaults)
-        rules->defaults(other);
-    return other;
-}
-
 void config_derive(Config *c)
 {
     c->name = c->v[F_name].s = config_name(c);

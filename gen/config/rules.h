@@ -10,12 +10,10 @@
 /* Any of them may be NULL. */
 typedef struct {
     /* Fills the fields of the objective that the recipe leaves open, and others that follow from
-     * them; after every other default. Called again when the precision changes. */
+     * them; after every other default. */
     void (*defaults)(Config *c);
     /* Adds errors of combinations that need no graph. */
     void (*check)(const Config *c);
-    /* false: a field that the recipe sets is for its own precision alone. */
-    bool (*any_precision)(const Config *c);
     /* true: the recipe takes neither a second micro-batch nor adapters. */
     bool (*one_micro)(const Config *c);
     const char *free_field;          /* one that a checkpoint's run may change; NULL: none */

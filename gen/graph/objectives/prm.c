@@ -31,8 +31,6 @@ static bool one_micro(const Config *c)
     return how && !strcmp(how, "lockstep");
 }
 
-static bool any_precision(const Config *c) { return rule_is_open(c, F_prm_hypergradient); }
-
 /* ---- options of gen new ---------------------------------------------------------------------- */
 
 static const char *new_token(const Config *c)
@@ -536,7 +534,7 @@ static void build(Build *b)
 }
 
 const ObjectiveParts prm_parts = {
-    .rules = {.defaults = defaults, .any_precision = any_precision, .one_micro = one_micro,
+    .rules = {.defaults = defaults, .one_micro = one_micro,
               .head_field = "prm.train_head", .new_token_field = "prm.new_mark",
               .token_field = "prm.mark",
               .new_token = new_token, .pack_options = pack_options, .run_flags = run_flags},
