@@ -17,7 +17,7 @@ typedef struct {
     int64_t positions, vocab;    /* context length in tokens; vocabulary size */
     int64_t texts;               /* batch size of the KV cache */
     bool collective;             /* all ranks call logits() equally often */
-    /* Logits (texts, vocab) after token[i] at position place[i] of each text, valid until the next
+    /* Logits (texts, vocab) after token[i] at position[i] of each text, valid until the next
      * call; all earlier positions must have been processed. Rows do not depend on each other. */
     const float *(*logits)(const int32_t *token, const int32_t *position);
 } Decoder;

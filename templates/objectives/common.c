@@ -20,7 +20,7 @@ int64_t objective_work(void)
     return B * T * model.accum * model.ranks;
 }
 //@ part decoder
-/* Logits of the next token, after token[i] at position place[i] of each text. */
+/* Logits of the next token, after token[i] at position[i] of each text. */
 static const float *next_logits(const int32_t *token, const int32_t *position)
 {
     memcpy(io.token, token, DECODE_B * sizeof *io.token);

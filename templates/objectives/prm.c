@@ -33,9 +33,9 @@
 /* Each record has a weight of its own. */
 static void check_room(void)
 {
-    if (trained->n > @PRM_RECORDS@)
-        die(EXIT_CONFIG, "--data: %lld records, but this program has @PRM_RECORDS@ weights; use "
-            "gen %s prm.records=%lld", (long long)trained->n, model_words(&model, "prm.records"),
+    if (trained->n > RECORDS)
+        die(EXIT_CONFIG, "--data: %lld records, but this program has %d weights; use "
+            "gen %s prm.records=%lld", (long long)trained->n, RECORDS, model_words(&model, "prm.records"),
             (long long)trained->n);
 }
 
@@ -43,9 +43,9 @@ static void check_room(void)
 //@ if PRM_WEIGHTS=domain
 static void check_room(void)
 {
-    if (train_steps.ndomains > @PRM_DOMAINS@)
-        die(EXIT_CONFIG, "--data: %d domains, but this program has @PRM_DOMAINS@ weights; use gen "
-            "%s prm.domains=%d", train_steps.ndomains, model_words(&model, "prm.domains"),
+    if (train_steps.ndomains > DOMAINS)
+        die(EXIT_CONFIG, "--data: %d domains, but this program has %d weights; use gen %s "
+            "prm.domains=%d", train_steps.ndomains, DOMAINS, model_words(&model, "prm.domains"),
             train_steps.ndomains);
     if (train_steps.ndomains == 1)
         note("all records of --data are of one domain, whose weight stays 1: no weights are "
@@ -142,7 +142,7 @@ void objective_fill_any(void)
 //@ if record
         for (int64_t b = 0; b < B; b++)
 //@ if PRM_WEIGHTS=instance
-            to.record[b] = (int32_t)(b % @PRM_RECORDS@);
+            to.record[b] = (int32_t)(b % RECORDS);
 //@ end
 //@ unless PRM_WEIGHTS=instance
             to.record[b] = 0;
