@@ -92,6 +92,12 @@ static double flops_attention(const Op *op)
 
 static double flops_attention_bwd(const Op *op) { return 2.5 * flops_attention(op); }
 
+static double flops_attention_decode(const Op *op)
+{
+    const Value *keys = op->out[1].v;
+    return 4 * elements(op->out[1]) / (double)keys->dim[1].n * attribute(op, "heads");
+}
+
 const OpRow op_row[NOPS] = {
 #define OP(name, operands, place, attrs, flops, bytes, grad, doc) \
     {#name, operands, place, attrs, flops_##flops, doc},

@@ -205,7 +205,7 @@ static void make_act(Build *b)
     b->in.mask = MASK_CAUSAL;
     Value *rows = input_new(b, "act_rows");
     b->p = ir_program(b->g, "act", ROLE_forward, "the logits of each environment's query");
-    Pass pass = pass_only(b, "a.x");
+    Pass pass = pass_only(b, "s.x");
     Ref x = pass_rows(b, &pass, (Rows){"act", rows, NULL});
     Layer head = heads(b);
     Value *logits = build_persistent(b, "logits", PU_activations, DT_F32, 2, x.v->dim[0],
