@@ -105,6 +105,8 @@ const Op *call_op(const Call *c, int i);           /* of the call's group */
 /* Returns the C name of an argument that is an attribute: a size, or a row of
  * kernels/arguments.def. NULL: it has no name. */
 const char *argument_name(const Graph *g, const Op *op, const char *attribute);
+/* Returns that name, or the number as text. */
+char *attribute_text(const Graph *g, const Op *op, const char *attribute);
 typedef struct { const char *op, *stage, *attribute, *name, *doc; } Constant;
 extern const Constant constant_row[];              /* arguments.def; ends with a name of NULL */
 /* NULL: no op of the row has it, or they have several. */
@@ -119,7 +121,7 @@ typedef struct {
     Dim lda, ldb, ldc;               /* n = 0: dense */
     bool bias, f32, adds;
     const char *epilogue;            /* none bias gelu dgelu bgrad */
-    double scale;
+    const char *scale;               /* "LORA_SCALE"; NULL: 1 */
     int64_t offset;
 } Product;
 char *product_text(const Graph *g, const Product *p);     /* an initialiser without its name */

@@ -68,8 +68,9 @@ char *emit_io_fields(const Graph *g)
         for (int d = 0; d < v->rank; d++)
             str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
         str_print(&s, "%s", line);
+        const bool scalar = !strcmp(shape.text, "1");
         comment(&s, (int)strlen(line),
-                value_elements(v) == 1 ? row->doc : text_print("(%s): %s", shape.text, row->doc));
+                scalar ? row->doc : text_print("(%s): %s", shape.text, row->doc));
     }
     return s.text;
 }

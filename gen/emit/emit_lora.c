@@ -18,6 +18,7 @@ typedef struct {
                                       * columns */
     int64_t column[3], width[3];     /* of parts, in rows of y */
     const char *layer;               /* "qkv" */
+    Dim y;                           /* columns of the layer's y, of all modules */
 } Adapters;
 
 static int64_t of_part(const Op *op, char what, int part)
@@ -29,6 +30,29 @@ static void read_parts(Adapters *l)
 {
     for (int i = 0; i < l->parts; i++)
         l->column[i] = of_part(l->op, 'c', i), l->width[i] = of_part(l->op, 'w', i);
+}
+
+/* Sets the layer that has the matrix, and the columns of its y. */
+static void set_layer(Adapters *l, const Call *c, const Value *matrix)
+{
+    l->layer = weight_layer(c, matrix);
+    const char *dot = strrchr(l->layer, '.');        /* of a tangent: v.qkv */
+    const Value *w = ir_value(c->g, text_print("b.%s.w", dot ? dot + 1 : l->layer));
+    l->y = w ? w->dim[0] : (Dim){-1, ""};
+}
+
+/* Returns n columns of y as text: those of a module or, with before, those of modules before it. */
+static char *columns_text(const Graph *g, Dim y, int64_t n, bool before)
+{
+    const int64_t q = ir_size(g, "H") * ir_size(g, "D"), k = ir_size(g, "K") * ir_size(g, "D");
+    const bool qkv = !strcmp(y.sym, "(H+2*K)*D"), pair = !strcmp(y.sym, "2*F");
+    return !n                            ? text_copy("0")
+           : n == y.n                    ? text_copy(y.sym)
+           : qkv && n == q               ? text_copy("H*D")
+           : qkv && n == k && !before    ? text_copy("K*D")
+           : qkv && n == q + k && before ? text_copy("(H+K)*D")
+           : pair && 2 * n == y.n        ? text_copy("F")
+                                         : integer(n);
 }
 
 /* Of a word {lora up} or {lora down bwd}, a layer of a feed-forward op: its rows are a tile's. */
@@ -45,7 +69,7 @@ static Adapters adapters_in_tiles(const Call *c, const char *word)
               *w = op->in[1 + back + down].v->dim;
     l.rows = l.T = call_measure(c, "tile");
     l.in = l.row = a[1], l.out = w[0];
-    l.layer = weight_layer(c, op->in[1 + back + down].v);
+    set_layer(&l, c, op->in[1 + back + down].v);
     if (down)
         l.width[0] = w[0].n;
     else
@@ -92,20 +116,21 @@ static Adapters adapters_of(const Call *c, const char *word)
     l.in = op->kind == OP_lora_dy ? columns_before(op, l.row) : a->dim[1];
     l.out = op->kind == OP_lora_fold ? op->in[1].v->dim[0]
             : operand_row[k].y >= 0  ? op->in[operand_row[k].y].v->dim[x->rank - 1] : (Dim){0, ""};
-    l.layer = weight_layer(c, a);
+    set_layer(&l, c, a);
     read_parts(&l);
     return l;
 }
 
 /* Returns the size that a word of lora.def names. */
-static Dim adapter_dim(const Adapters *l, const char *word, int part)
+static Dim adapter_dim(const Graph *g, const Adapters *l, const char *word, int part)
 {
     int64_t rank = op_attr(l->op, "rank")->i, width = l->width[part];
     const Dim one = {rank, "R"},
               all = {l->parts * rank, l->parts > 1 ? text_print("%" PRId64 "*R", l->parts) : "R"};
     const struct { const char *word; Dim dim; } table[] = {
         {"rows", l->rows}, {"in", l->in}, {"out", l->out}, {"rank", one}, {"all", all},
-        {"some", op_attr(l->op, "dropout") ? one : all}, {"width", {width, integer(width)}},
+        {"some", op_attr(l->op, "dropout") ? one : all},
+        {"width", {width, columns_text(g, l->y, width, false)}},
         {"x", op_attr(l->op, "dropout") ? l->in : l->row}, {"u", l->folded ? l->row : all},
         {"dense", {0, ""}}};
     size_t i = 0;
@@ -137,15 +162,16 @@ static const AdapterRow adapter_rows[] = {
 
 static Product adapter_gemm(const Call *c, const Adapters *l, const AdapterRow *row, int part)
 {
-    Product p = {.form = row->form, .epilogue = "none", .scale = 1,
+    Product p = {.form = row->form, .epilogue = "none",
                  .adds = call_adds(c, row->flags) || (l->adds && strstr(row->flags, "beta"))};
-    p.m = adapter_dim(l, row->m, part), p.n = adapter_dim(l, row->n, part);
-    p.k = adapter_dim(l, row->k, part);
-    p.lda = adapter_dim(l, row->lda, part), p.ldb = adapter_dim(l, row->ldb, part);
-    p.ldc = adapter_dim(l, row->ldc, part);
+    const Graph *g = c->g;
+    p.m = adapter_dim(g, l, row->m, part), p.n = adapter_dim(g, l, row->n, part);
+    p.k = adapter_dim(g, l, row->k, part);
+    p.lda = adapter_dim(g, l, row->lda, part), p.ldb = adapter_dim(g, l, row->ldb, part);
+    p.ldc = adapter_dim(g, l, row->ldc, part);
     p.f32 = strstr(row->flags, "f32");
     if (strstr(row->flags, "scale"))
-        p.scale = op_attr(l->op, "scale")->f;
+        p.scale = attribute_text(c->g, l->op, "scale");
     bool each = !strcmp(row->times, "part");
     if (each || (!strcmp(row->times, "some") && (op_attr(l->op, "dropout") || l->folded)))
         p.offset = adapter_offset(l);
@@ -181,7 +207,7 @@ static void print_adapter_products(Str *s, const Call *c, const Adapters *l)
         bool each = !strcmp(row->times, "part");
         if (!computes(l, row))
             continue;
-        str_print(s, ",\n    .%s = %s", row->member, each ? "{" : "");
+        str_print(s, ", .%s = %s", row->member, each ? "{" : "");
         for (int part = 0; part < (each ? l->parts : 1); part++)
             str_print(s, "%s%s", part ? ", " : "", adapter_product(c, l, row, part));
         str_print(s, each ? "}" : "");
@@ -200,10 +226,11 @@ int lora_products(const Call *c, const char *word, Product *list)
     return n;
 }
 
-static void print_parts(Str *s, const Adapters *l, const int64_t *what)
+static void print_parts(Str *s, const Graph *g, const Adapters *l, bool before)
 {
     for (int i = 0; i < l->parts; i++)
-        str_print(s, "%s%" PRId64, i ? ", " : "", what[i]);
+        str_print(s, "%s%s", i ? ", " : "",
+                  columns_text(g, l->y, before ? l->column[i] : l->width[i], before));
 }
 
 /* An initialiser without its name. */
@@ -217,15 +244,16 @@ static char *lora_text(const Call *c, const Adapters *l)
         str_print(&s, ", .row = %s", l->row.sym);
     if (!points || is_dy(l) || (l->folded && !l->backward))
         str_print(&s, ", .out = %s", l->out.sym);
-    str_print(&s, ", .rank = R, .parts = %" PRId64 ",\n    .col = {", l->parts);
-    print_parts(&s, l, l->column);
+    str_print(&s, ", .rank = R, .parts = %" PRId64 ", .col = {", l->parts);
+    print_parts(&s, c->g, l, true);
     str_print(&s, "}, .width = {");
-    print_parts(&s, l, l->width);
+    print_parts(&s, c->g, l, false);
     str_print(&s, "}");
     if (!points || is_dy(l))
-        str_print(&s, ", .scale = %s", float_text(op_attr(l->op, "scale")->f));
+        str_print(&s, ", .scale = %s", attribute_text(c->g, l->op, "scale"));
     if (dropout)
-        str_print(&s, ", .dropout = %s, .T = %s", float_text(dropout->f), l->T.sym);
+        str_print(&s, ", .dropout = %s, .T = %s",
+                  attribute_text(c->g, l->op, "dropout"), l->T.sym);
     if (points)
         print_adapter_products(&s, c, l);
     else if (l->backward && (l->adds || beta->i))

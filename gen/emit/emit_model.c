@@ -126,11 +126,10 @@ static void tensor_row(Str *s, const Graph *g, const Value *v, const Piece *piec
                    v->trained ? " .trained = true," : "", v->decay ? " .decay = true," : "",
                    v->set ? text_print(" .set = \"%s\",", v->set) : "");
     str_print(s, "},\n%s%s%s", *flags ? "    " : "", flags, *flags ? "\n" : "");
-    str_print(s,
-              "     .init = %s, .init_arg = %sf, .first = %" PRId64 ", .stride = %" PRId64
-              "%s,\n     ",
-              kind, text_float(v->std), piece->row0 * pitch,
-              tensor_stride(g, v) * codes,
+    const bool random = !strcmp(v->init, "normal") || !strcmp(v->init, "uniform");
+    str_print(s, "     .init = %s%s, .first = %" PRId64 ", .stride = %" PRId64 "%s,\n     ", kind,
+              random ? text_print(", .init_arg = %s", float_text(v->std)) : "",
+              piece->row0 * pitch, tensor_stride(g, v) * codes,
               pitch > cols ? text_print(", .pitch = %" PRId64, pitch) : "");
     print_array(s, g, "weight", v);
     if (value_is_nf4(v))
@@ -157,15 +156,14 @@ char *emit_tensors(const Graph *g)
 }
 
 /* Returns the scale of the sum of the adapters with these A's. */
-static double adapter_scale(const Graph *g, const Value *a)
+static char *adapter_scale(const Graph *g, const Value *a)
 {
     for (int i = 0; i < g->nprograms; i++)
         for (int j = 0; j < g->programs[i]->nops; j++) {
             const Op *op = &g->programs[i]->ops[j];
-            const Attr *scale = op_attr(op, "scale");
             for (int k = 0; k < op->nin; k++)
-                if (value_is_weight(op->in[k].v, a) && scale)
-                    return scale->f;
+                if (value_is_weight(op->in[k].v, a) && op_attr(op, "scale"))
+                    return attribute_text(g, op, "scale");
         }
     bug("no op reads %s", a->name);
 }
@@ -184,8 +182,8 @@ char *emit_merges(const Graph *g)
             const char *module = text_print("%.*s", (int)(suffix - name - (long)skip), name + skip);
             str_print(&s,
                       "    {\"%s.weight\",\n     \"%s\",\n     "
-                      "\"base_model.model.%s.lora_B.weight\", %" PRId64 ", %sf},\n",
-                      module, name, module, v->count, text_float(adapter_scale(g, v)));
+                      "\"base_model.model.%s.lora_B.weight\", %" PRId64 ", %s},\n",
+                      module, name, module, v->count, adapter_scale(g, v));
         }
     return s.n ? s.text : "";
 }

@@ -152,13 +152,9 @@ static char *attribute(const Call *c, const char *word)
     const Attr *a = op_attr(of, word);
     if (!a && !op_takes(of->kind, word))
         bug("kernels.def: %s has no attribute %s", kernel_row[c->group->kernel].name, word);
-    const char *name = argument_name(c->g, of, word);
-    if (name)
-        return text_copy(name);
-    return !a                     ? text_copy("0")           /* left out */
-           : a->type == ATTR_INT   ? integer(a->i)
-           : a->type == ATTR_FLOAT ? float_text(a->f)
-                                   : word_constant(of, a->word);
+    if (!a && !argument_name(c->g, of, word))
+        return text_copy("0");       /* left out */
+    return a && a->type == ATTR_WORD ? word_constant(of, a->word) : attribute_text(c->g, of, word);
 }
 
 /* On a GPU the head's products use ce_width(V) in place of V: with V itself, such as GPT-2's 50257,
@@ -171,7 +167,7 @@ static Product gemm_product(const Call *c, const char *word)
 {
     static const char *const epilogues[] = {"dgelu", "gelu", "bgrad", "bias", ""};
     char *copy = text_copy(word), *save = NULL;
-    Product p = {.form = strtok_r(copy + 3, "|", &save), .scale = 1};
+    Product p = {.form = strtok_r(copy + 3, "|", &save)};
     p.m = call_measure(c, strtok_r(NULL, "|", &save));
     p.n = call_measure(c, strtok_r(NULL, "|", &save));
     p.k = call_measure(c, strtok_r(NULL, "|", &save));
@@ -220,13 +216,11 @@ static char *gemm_label(const Call *c, const char *word)
 /* Returns a rotary table, or its second part in every period-th layer. */
 static char *layer_table(const Call *c, const char *word)
 {
-    const Attr *period = op_attr(call_op(c, 0), "period");
     Ref r = kernel_operand(c->p, c->group, word);
     char *table = c->tuned ? variant_operand(c->tuned, r, false) : operand(c->p, r);
-    if (!period)
+    if (!op_attr(call_op(c, 0), "period"))
         return table;
-    const char *name = argument_name(c->g, call_op(c, 0), "period");
-    const char *n = name ? name : integer(period->i);
+    const char *n = attribute_text(c->g, call_op(c, 0), "period");
     return text_print("%s + (l %% %s == %s - 1 ? T * %s : 0)", table, n, n,
                       dim_factor(r.v->dim[1]));
 }
@@ -455,6 +449,15 @@ static const char *parameters(const Graph *g, const Program *p)
     return *stream ? stream : "void";
 }
 
+/* Returns a recipe file as a path below the folder of the recipe, or the name of one elsewhere. */
+static const char *short_path(const Graph *g, const char *file)
+{
+    const char *recipe = recipe_name(g->setting[SETTING_recipe].text), *path = recipe_name(file),
+               *end = strrchr(recipe, '/'), *slash = strrchr(path, '/');
+    const size_t n = end ? (size_t)(end - recipe) + 1 : 0;
+    return n && !strncmp(path, recipe, n) ? path + n : slash ? slash + 1 : path;
+}
+
 /* Returns the recipe line of a group; "" if the previous group has the same one. */
 static char *recipe_line(const Call *c)
 {
@@ -463,8 +466,7 @@ static char *recipe_line(const Call *c)
     Loc before = group > c->p->groups ? c->p->ops[group[-1].first_op].loc : (Loc){0};
     if (!loc.file || (before.file && !strcmp(before.file, loc.file) && before.line == loc.line))
         return "";
-    const char *file = recipe_name(loc.file), *slash = strrchr(file, '/');
-    return text_print("// %s:%d", text_comment(slash ? slash + 1 : file), loc.line);
+    return text_print("// %s:%d", text_comment(short_path(c->g, loc.file)), loc.line);
 }
 
 /* The condition under which a turn of the program or of its loop has the call; "": every turn has
@@ -527,12 +529,22 @@ static int print_calls(Str *s, const Graph *g, const Program *p, int k, int inde
     return k;
 }
 
+/* Returns a number of operations with its unit, "1.15 MFLOP". */
+static char *flop_text(double flops)
+{
+    static const char unit[] = "kMGTPE";
+    int u = 0;
+    for (flops /= 1e3; flops >= 999.5 && unit[u + 1]; flops /= 1e3)
+        u++;
+    return text_print("%.3g %cFLOP", flops, unit[u]);
+}
+
 static void print_program(Str *s, const Graph *g, const Program *p)
 {
     double flops = program_flops(p);
     str_print(s, "/* %s", text_comment(p->about));
-    if (flops >= 1e6)
-        str_print(s, " (%.3g GFLOP)", flops / 1e9);
+    if (flops)
+        str_print(s, " (%s)", flop_text(flops));
     str_print(s, " */\nstatic void run_%s(%s)\n{\n", p->name, parameters(g, p));
     for (int k = 0; k < p->ngroups;) {
         const Region *loop = &p->region[p->groups[k].region];

@@ -81,18 +81,28 @@ void print_constant(Str *s, const char *name, int64_t n, const char *about)
               text_comment(about));
 }
 
+/* Returns the length of the line up to the last comma of a kind, ", ." or ", ", within n columns; 0:
+ * none. */
+static int line_part(const char *line, int lead, int n, const char *comma)
+{
+    int cut = n - 1;
+    while (cut > lead && strncmp(line + cut - 1, comma, strlen(comma)))
+        cut--;
+    return cut > lead ? cut : 0;
+}
+
 void print_wrapped(Str *s, const char *text)
 {
+    int indent = 0;          /* of the rest of a line */
     while (*text) {
         int n = (int)strcspn(text, "\n"), lead = (int)strspn(text, " "), cut = n;
-        if (n > COLUMNS)
-            for (cut = COLUMNS - 1; cut > lead && strncmp(text + cut - 1, ", ", 2); cut--)
-                ;
-        cut = cut > lead ? cut : n;
-        str_print(s, "%.*s\n", cut, text);
+        if (indent + n > COLUMNS && !(cut = line_part(text, lead, COLUMNS - indent, ", .")) &&
+            !(cut = line_part(text, lead, COLUMNS - indent, ", ")))
+            cut = n;
+        str_print(s, "%*s%.*s\n", indent, "", cut, text);
         text += cut + (cut == n);
-        if (cut < n)         /* the blank after the comma is there */
-            str_print(s, "%*s", lead ? lead - 1 : 3, "");
+        /* the blank after the comma is there */
+        indent = cut == n ? 0 : indent ? indent : lead ? lead - 1 : 3;
     }
 }
 
@@ -156,6 +166,13 @@ const char *argument_name(const Graph *g, const Op *op, const char *attribute)
     return row && constant_value(g, row) ? row->name : attr_symbol(attribute);
 }
 
+char *attribute_text(const Graph *g, const Op *op, const char *attribute)
+{
+    const Attr *a = op_attr(op, attribute);
+    const char *name = argument_name(g, op, attribute);
+    return name ? text_copy(name) : a->type == ATTR_FLOAT ? float_text(a->f) : integer(a->i);
+}
+
 bool call_adds(const Call *c, const char *flags)
 {
     const Attr *beta = op_attr(call_op(c, 0), "beta");
@@ -166,9 +183,8 @@ Dim call_measure(const Call *c, const char *word)
 {
     const char *colon = strchr(word, ':');
     if (!colon) {
-        const Attr *a = op_attr(call_op(c, 0), word);
-        const char *name = argument_name(c->g, call_op(c, 0), word);
-        return (Dim){a->i, text_copy(name ? name : integer(a->i))};
+        const Op *op = call_op(c, 0);
+        return (Dim){op_attr(op, word)->i, attribute_text(c->g, op, word)};
     }
     const Value *v = kernel_operand(c->p, c->group, colon + 1).v;
     int n = v->rank;
@@ -202,8 +218,8 @@ static void print_algorithm(Str *s, const Graph *g, const Product *p)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (!strcmp(p->epilogue, names[i][0]))
             str_print(s, ", .epilogue = %s", names[i][1]);
-    if (p->scale != 1)
-        str_print(s, ", .scale = %s", float_text(p->scale));
+    if (p->scale)
+        str_print(s, ", .scale = %s", p->scale);
     if (p->offset)
         str_print(s, ", .offset = %" PRId64, p->offset);
     if (!*emit_backend(g)->tuner)

@@ -10,7 +10,7 @@
 #include <string.h>              // memset()
 
 //@ if ranks
-#include "runtime/ranks/comm.h"        // sums over ranks
+#include "runtime/ranks/comm.h"  // sums over ranks
 //@ end
 #include "runtime/base.h"        // arena_alloc()
 #include "runtime/device.h"      // device_open()

@@ -13,7 +13,7 @@ extern "C" {
 //@ if divided
 #include "runtime/base.h"        // the rank
 //@ end
-#include "runtime/ranks/comm.h"        // sums over ranks; comm_poll()
+#include "runtime/ranks/comm.h"  // sums over ranks; comm_poll()
 #include "runtime/device.h"      // the GPU, its arena, pinned memory
 }
 #include "shape.h"               // B, T, C, ...

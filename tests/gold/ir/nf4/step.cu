@@ -24,7 +24,7 @@
 #include <stdio.h>               // snprintf()
 
 extern "C" {
-#include "runtime/ranks/comm.h"        // sums over ranks; comm_poll()
+#include "runtime/ranks/comm.h"  // sums over ranks; comm_poll()
 #include "runtime/device.h"      // the GPU, its arena, pinned memory
 }
 #include "shape.h"               // B, T, C, ...
@@ -71,17 +71,17 @@ static inline void profile_op(int op, cudaStream_t s)
 
 /* Every matrix product of the program, each with a fixed algorithm. */
 static Gemm mm_qkv_lora_u = {.name = "qkv_lora_u", .m = B * T, .n = 2*R, .k = C, .lda = C+2*R,
-    .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+    .ldc = C+2*R, .form = GEMM_NT, .scale = LORA_SCALE, .offset = 8};
 static Gemm mm_qkv = {.name = "qkv", .m = B * T, .n = (H+2*K)*D, .k = C+2*R, .form = GEMM_NT,
     .bias = 1};
 static Gemm mm_o = {.name = "o", .m = B * T, .n = C, .k = H*D, .form = GEMM_NT};
 static Gemm mm_gate_up_lora_u = {.name = "gate_up_lora_u", .m = B * T, .n = 2*R, .k = C,
-    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+    .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = LORA_SCALE, .offset = 8};
 static Gemm mm_gate_up = {.name = "gate_up", .m = B * T, .n = 2*F, .k = C+2*R, .form = GEMM_NT};
 static Gemm mm_down = {.name = "down", .m = B * T, .n = C, .k = F, .form = GEMM_NT};
 static Gemm mm_down_lora_u = {.name = "down_lora_u", .m = B * T, .n = R, .k = F, .form = GEMM_NT,
-    .scale = 2.0f};
-static Gemm mm_down_lora_y = {.name = "down_lora_y", .m = B * T, .n = 64, .k = R, .form = GEMM_NT,
+    .scale = LORA_SCALE};
+static Gemm mm_down_lora_y = {.name = "down_lora_y", .m = B * T, .n = C, .k = R, .form = GEMM_NT,
     .beta = 1};
 static Gemm mm_head_logits = {.name = "head_logits", .m = ROWS, .n = ce_width(V), .k = C,
     .form = GEMM_NT, .out_f32 = 1};
@@ -101,70 +101,55 @@ static Gemm mm_qkv_lora_da = {.name = "qkv_lora_da", .m = 2*R, .n = C, .k = B * 
 static Gemm mm_qkv_lora_dx = {.name = "qkv_lora_dx", .m = B * T, .n = C, .k = 2*R, .form = GEMM_NN,
     .beta = 1};
 static Gemm mm_qkv_lora_u_decode = {.name = "qkv_lora_u_decode", .m = DECODE_B * DECODE_T,
-    .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+    .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = LORA_SCALE,
+    .offset = 8};
 static Gemm mm_qkv_decode = {.name = "qkv_decode", .m = DECODE_B * DECODE_T, .n = (H+2*K)*D,
     .k = C+2*R, .form = GEMM_NT, .bias = 1};
 static Gemm mm_o_decode = {.name = "o_decode", .m = DECODE_B * DECODE_T, .n = C, .k = H*D,
     .form = GEMM_NT};
 static Gemm mm_gate_up_lora_u_decode = {.name = "gate_up_lora_u_decode", .m = DECODE_B * DECODE_T,
-    .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = 2.0f, .offset = 8};
+    .n = 2*R, .k = C, .lda = C+2*R, .ldc = C+2*R, .form = GEMM_NT, .scale = LORA_SCALE,
+    .offset = 8};
 static Gemm mm_gate_up_decode = {.name = "gate_up_decode", .m = DECODE_B * DECODE_T, .n = 2*F,
     .k = C+2*R, .form = GEMM_NT};
 static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B * DECODE_T, .n = C, .k = F,
     .form = GEMM_NT};
 static Gemm mm_down_lora_u_decode = {.name = "down_lora_u_decode", .m = DECODE_B * DECODE_T,
-    .n = R, .k = F, .form = GEMM_NT, .scale = 2.0f};
+    .n = R, .k = F, .form = GEMM_NT, .scale = LORA_SCALE};
 static Gemm mm_down_lora_y_decode = {.name = "down_lora_y_decode", .m = DECODE_B * DECODE_T,
-    .n = 64, .k = R, .form = GEMM_NT, .beta = 1};
+    .n = C, .k = R, .form = GEMM_NT, .beta = 1};
 static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B * DECODE_T,
     .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
 static const Lora lora_qkv = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R,
-    .parts = 2,
-    .col = {0, 96}, .width = {64, 32},
-    .u = &mm_qkv_lora_u};
+    .parts = 2, .col = {0, (H+K)*D}, .width = {H*D, K*D}, .u = &mm_qkv_lora_u};
 static const Lora lora_gate_up = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
-    .parts = 2,
-    .col = {0, 96}, .width = {96, 96},
-    .u = &mm_gate_up_lora_u};
-static const Lora lora_down = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
-    .col = {0}, .width = {64},
-    .u = &mm_down_lora_u,
-    .y = {&mm_down_lora_y}};
-static const Lora lora_down_dy = {.rows = B * T, .in = 0, .row = R, .out = C, .rank = R, .parts = 1,
-    .col = {0}, .width = {64}, .scale = 2.0f};
+    .parts = 2, .col = {0, F}, .width = {F, F}, .u = &mm_gate_up_lora_u};
+static const Lora lora_down = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1, .col = {0},
+    .width = {C}, .u = &mm_down_lora_u, .y = {&mm_down_lora_y}};
+static const Lora lora_down_dy = {.rows = B * T, .in = 0, .row = R, .out = C, .rank = R,
+    .parts = 1, .col = {0}, .width = {C}, .scale = LORA_SCALE};
 static const Lora lora_down_da = {.rows = B * T, .in = F, .row = F, .rank = R, .parts = 1,
-    .col = {0}, .width = {64},
-    .da = &mm_down_lora_da};
+    .col = {0}, .width = {C}, .da = &mm_down_lora_da};
 static const Lora lora_gate_up_dy = {.rows = B * T, .in = C, .row = C+2*R, .out = 2*F, .rank = R,
-    .parts = 2,
-    .col = {0, 96}, .width = {96, 96}, .scale = 2.0f};
+    .parts = 2, .col = {0, F}, .width = {F, F}, .scale = LORA_SCALE};
 static const Lora lora_gate_up_da = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
-    .col = {0, 96}, .width = {96, 96},
-    .da = &mm_gate_up_lora_da};
+    .col = {0, F}, .width = {F, F}, .da = &mm_gate_up_lora_da};
 static const Lora lora_gate_up_dx = {.rows = B * T, .in = C, .row = C, .rank = R, .parts = 2,
-    .col = {0, 96}, .width = {96, 96},
-    .dx = &mm_gate_up_lora_dx};
+    .col = {0, F}, .width = {F, F}, .dx = &mm_gate_up_lora_dx};
 static const Lora lora_qkv_dy = {.rows = B * T, .in = C, .row = C+2*R, .out = (H+2*K)*D, .rank = R,
-    .parts = 2,
-    .col = {0, 96}, .width = {64, 32}, .scale = 2.0f};
+    .parts = 2, .col = {0, (H+K)*D}, .width = {H*D, K*D}, .scale = LORA_SCALE};
 static const Lora lora_qkv_da = {.rows = B * T, .in = C, .row = C+2*R, .rank = R, .parts = 2,
-    .col = {0, 96}, .width = {64, 32},
-    .da = &mm_qkv_lora_da};
+    .col = {0, (H+K)*D}, .width = {H*D, K*D}, .da = &mm_qkv_lora_da};
 static const Lora lora_qkv_dx = {.rows = B * T, .in = C, .row = C, .rank = R, .parts = 2,
-    .col = {0, 96}, .width = {64, 32},
-    .dx = &mm_qkv_lora_dx};
+    .col = {0, (H+K)*D}, .width = {H*D, K*D}, .dx = &mm_qkv_lora_dx};
 static const Lora lora_qkv_decode = {.rows = DECODE_B * DECODE_T, .in = C, .row = C+2*R,
-    .out = (H+2*K)*D, .rank = R, .parts = 2,
-    .col = {0, 96}, .width = {64, 32},
+    .out = (H+2*K)*D, .rank = R, .parts = 2, .col = {0, (H+K)*D}, .width = {H*D, K*D},
     .u = &mm_qkv_lora_u_decode};
 static const Lora lora_gate_up_decode = {.rows = DECODE_B * DECODE_T, .in = C, .row = C+2*R,
-    .out = 2*F, .rank = R, .parts = 2,
-    .col = {0, 96}, .width = {96, 96},
+    .out = 2*F, .rank = R, .parts = 2, .col = {0, F}, .width = {F, F},
     .u = &mm_gate_up_lora_u_decode};
 static const Lora lora_down_decode = {.rows = DECODE_B * DECODE_T, .in = F, .row = F, .rank = R,
-    .parts = 1,
-    .col = {0}, .width = {64},
-    .u = &mm_down_lora_u_decode,
+    .parts = 1, .col = {0}, .width = {C}, .u = &mm_down_lora_u_decode,
     .y = {&mm_down_lora_y_decode}};
 
 static Gemm *const gemms[] = {
@@ -198,19 +183,19 @@ static cudaEvent_t arrived, done;        // end of the transfer; end of the prog
 static const Merge merges[] = {
     {"model.layers.%d.self_attn.q_proj.weight",
      "base_model.model.model.layers.%d.self_attn.q_proj.lora_A.weight",
-     "base_model.model.model.layers.%d.self_attn.q_proj.lora_B.weight", 2, 2.0f},
+     "base_model.model.model.layers.%d.self_attn.q_proj.lora_B.weight", 2, LORA_SCALE},
     {"model.layers.%d.self_attn.v_proj.weight",
      "base_model.model.model.layers.%d.self_attn.v_proj.lora_A.weight",
-     "base_model.model.model.layers.%d.self_attn.v_proj.lora_B.weight", 2, 2.0f},
+     "base_model.model.model.layers.%d.self_attn.v_proj.lora_B.weight", 2, LORA_SCALE},
     {"model.layers.%d.mlp.gate_proj.weight",
      "base_model.model.model.layers.%d.mlp.gate_proj.lora_A.weight",
-     "base_model.model.model.layers.%d.mlp.gate_proj.lora_B.weight", 2, 2.0f},
+     "base_model.model.model.layers.%d.mlp.gate_proj.lora_B.weight", 2, LORA_SCALE},
     {"model.layers.%d.mlp.up_proj.weight",
      "base_model.model.model.layers.%d.mlp.up_proj.lora_A.weight",
-     "base_model.model.model.layers.%d.mlp.up_proj.lora_B.weight", 2, 2.0f},
+     "base_model.model.model.layers.%d.mlp.up_proj.lora_B.weight", 2, LORA_SCALE},
     {"model.layers.%d.mlp.down_proj.weight",
      "base_model.model.model.layers.%d.mlp.down_proj.lora_A.weight",
-     "base_model.model.model.layers.%d.mlp.down_proj.lora_B.weight", 2, 2.0f},
+     "base_model.model.model.layers.%d.mlp.down_proj.lora_B.weight", 2, LORA_SCALE},
 };
 
 /* The map from rows of parameters to tensors of Hugging Face and PEFT files. */
@@ -229,7 +214,7 @@ static void run_init(cudaStream_t s)
     rope_table(rope_cos, rope_sin, T, D/2, RopeRule{.theta = 10000.0f}, s);
 }
 
-/* forward and backward; sets the gradients, adds to the loss (0.0606 GFLOP) */
+/* forward and backward; sets the gradients, adds to the loss (60.6 MFLOP) */
 static void run_micro(cudaStream_t s)
 {
     /* embedding */
@@ -414,7 +399,7 @@ static void run_micro(cudaStream_t s)
     }
 }
 
-/* after the last micro-batch: the norm of the gradient */
+/* after the last micro-batch: the norm of the gradient (6.14 kFLOP) */
 static void run_reduce(cudaStream_t s)
 {
     profile_op(59, s);      // recipe.lua:3
@@ -422,7 +407,7 @@ static void run_reduce(cudaStream_t s)
               ws_reduce_0, s);
 }
 
-/* clipping and AdamW */
+/* clipping and AdamW (135 kFLOP) */
 static void run_update(cudaStream_t s)
 {
     profile_op(60, s);      // recipe.lua:3
@@ -431,7 +416,7 @@ static void run_update(cudaStream_t s)
                 SPAN(b_qkv_lora_a, b_down_lora_b), WITH_DECAY, s);
 }
 
-/* the loss of one micro-batch (0.0206 GFLOP) */
+/* the loss of one micro-batch (20.6 MFLOP) */
 static void run_eval(cudaStream_t s)
 {
     /* embedding */
@@ -499,7 +484,7 @@ static void run_eval(cudaStream_t s)
     loss_sum(loss, e_losses, B * T, s);
 }
 
-/* one token of each text: the logits of the next */
+/* one token of each text: the logits of the next (453 kFLOP) */
 static void run_decode(cudaStream_t s)
 {
     /* embedding */

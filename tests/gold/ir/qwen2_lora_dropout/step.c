@@ -79,28 +79,24 @@ static Gemm mm_down_decode = {.name = "down_decode", .m = DECODE_B * DECODE_T, .
 static Gemm mm_head_logits_decode = {.name = "head_logits_decode", .m = DECODE_B * DECODE_T,
     .n = V, .k = C, .form = GEMM_NT, .out_f32 = 1};
 static Lora lora_qkv = {.name = "qkv", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R,
-    .parts = 2,
-    .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+    .parts = 2, .col = {0, (H+K)*D}, .width = {H*D, K*D}, .scale = LORA_SCALE,
+    .dropout = LORA_DROPOUT, .T = T};
 static Lora lora_down = {.name = "down", .rows = B * T, .in = F, .out = C, .rank = R, .parts = 1,
-    .col = {0}, .width = {32}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+    .col = {0}, .width = {C}, .scale = LORA_SCALE, .dropout = LORA_DROPOUT, .T = T};
 static Lora lora_down_bwd = {.name = "down_bwd", .rows = B * T, .in = F, .out = C, .rank = R,
-    .parts = 1,
-    .col = {0}, .width = {32}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+    .parts = 1, .col = {0}, .width = {C}, .scale = LORA_SCALE, .dropout = LORA_DROPOUT, .T = T};
 static Lora lora_qkv_bwd = {.name = "qkv_bwd", .rows = B * T, .in = C, .out = (H+2*K)*D, .rank = R,
-    .parts = 2,
-    .col = {0, 48}, .width = {32, 16}, .scale = 4.0f, .dropout = 0.1f, .T = T};
+    .parts = 2, .col = {0, (H+K)*D}, .width = {H*D, K*D}, .scale = LORA_SCALE,
+    .dropout = LORA_DROPOUT, .T = T};
 static Lora lora_qkv_eval = {.name = "qkv_eval", .rows = B * T, .in = C, .out = (H+2*K)*D,
-    .rank = R, .parts = 2,
-    .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
+    .rank = R, .parts = 2, .col = {0, (H+K)*D}, .width = {H*D, K*D}, .scale = LORA_SCALE};
 static Lora lora_down_eval = {.name = "down_eval", .rows = B * T, .in = F, .out = C, .rank = R,
-    .parts = 1,
-    .col = {0}, .width = {32}, .scale = 4.0f};
+    .parts = 1, .col = {0}, .width = {C}, .scale = LORA_SCALE};
 static Lora lora_qkv_decode = {.name = "qkv_decode", .rows = DECODE_B * DECODE_T, .in = C,
-    .out = (H+2*K)*D, .rank = R, .parts = 2,
-    .col = {0, 48}, .width = {32, 16}, .scale = 4.0f};
+    .out = (H+2*K)*D, .rank = R, .parts = 2, .col = {0, (H+K)*D}, .width = {H*D, K*D},
+    .scale = LORA_SCALE};
 static Lora lora_down_decode = {.name = "down_decode", .rows = DECODE_B * DECODE_T, .in = F,
-    .out = C, .rank = R, .parts = 1,
-    .col = {0}, .width = {32}, .scale = 4.0f};
+    .out = C, .rank = R, .parts = 1, .col = {0}, .width = {C}, .scale = LORA_SCALE};
 
 static Gemm *const gemms[] = {
     &mm_qkv, &mm_o, &mm_gate_up, &mm_down, &mm_head_logits, &mm_head_dx, &mm_down_dx,
@@ -116,13 +112,13 @@ static Lora *const loras[] = {
 static const Merge merges[] = {
     {"model.layers.%d.self_attn.q_proj.weight",
      "base_model.model.model.layers.%d.self_attn.q_proj.lora_A.weight",
-     "base_model.model.model.layers.%d.self_attn.q_proj.lora_B.weight", 2, 4.0f},
+     "base_model.model.model.layers.%d.self_attn.q_proj.lora_B.weight", 2, LORA_SCALE},
     {"model.layers.%d.self_attn.v_proj.weight",
      "base_model.model.model.layers.%d.self_attn.v_proj.lora_A.weight",
-     "base_model.model.model.layers.%d.self_attn.v_proj.lora_B.weight", 2, 4.0f},
+     "base_model.model.model.layers.%d.self_attn.v_proj.lora_B.weight", 2, LORA_SCALE},
     {"model.layers.%d.mlp.down_proj.weight",
      "base_model.model.model.layers.%d.mlp.down_proj.lora_A.weight",
-     "base_model.model.model.layers.%d.mlp.down_proj.lora_B.weight", 2, 4.0f},
+     "base_model.model.model.layers.%d.mlp.down_proj.lora_B.weight", 2, LORA_SCALE},
 };
 
 static void place_values(void)
@@ -148,7 +144,7 @@ static void run_init(void)
     rope_table(rope_cos, rope_sin, T, D/2, &(RopeRule){.theta = 10000.0f});
 }
 
-/* forward and backward; sets the gradients, adds to the loss (0.0131 GFLOP) */
+/* forward and backward; sets the gradients, adds to the loss (13.1 MFLOP) */
 static void run_micro(void)
 {
     /* embedding */
@@ -231,7 +227,7 @@ static void run_micro(void)
     }
 }
 
-/* after the last micro-batch: the norm of the gradient */
+/* after the last micro-batch: the norm of the gradient (1.54 kFLOP) */
 static void run_reduce(void)
 {
     profile_op(25);         // recipe.lua:2
@@ -239,7 +235,7 @@ static void run_reduce(void)
               ws_reduce_0);
 }
 
-/* clipping and AdamW */
+/* clipping and AdamW (18.4 kFLOP) */
 static void run_update(void)
 {
     profile_op(26);         // recipe.lua:2
@@ -247,7 +243,7 @@ static void run_update(void)
           SPAN(b_qkv_lora_a, b_down_lora_b), WITH_DECAY);
 }
 
-/* the loss of one micro-batch (0.00601 GFLOP) */
+/* the loss of one micro-batch (6.01 MFLOP) */
 static void run_eval(void)
 {
     /* embedding */
@@ -292,7 +288,7 @@ static void run_eval(void)
     loss_sum(loss, e_losses, B * T);
 }
 
-/* one token of each text: the logits of the next */
+/* one token of each text: the logits of the next (138 kFLOP) */
 static void run_decode(void)
 {
     /* embedding */
