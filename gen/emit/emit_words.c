@@ -81,8 +81,8 @@ void print_constant(Str *s, const char *name, int64_t n, const char *about)
               text_comment(about));
 }
 
-/* Returns the length of the line up to the last comma of a kind, ", ." or ", ", within n columns; 0:
- * none. */
+/* Returns the length of the line up to its last comma of a kind, ", ." or ", ", within n columns;
+ * 0: none. */
 static int line_part(const char *line, int lead, int n, const char *comma)
 {
     int cut = n - 1;

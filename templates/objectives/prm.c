@@ -34,9 +34,9 @@
 static void check_room(void)
 {
     if (trained->n > RECORDS)
-        die(EXIT_CONFIG, "--data: %lld records, but this program has %d weights; use "
-            "gen %s prm.records=%lld", (long long)trained->n, RECORDS, model_words(&model, "prm.records"),
-            (long long)trained->n);
+        die(EXIT_CONFIG, "--data: %lld records, but this program has %d weights; use gen %s "
+            "prm.records=%lld", (long long)trained->n, RECORDS,
+            model_words(&model, "prm.records"), (long long)trained->n);
 }
 
 //@ end

@@ -67,6 +67,13 @@ check rooms "" "$(sed -n '/^Excerpts of the rooms/,/^`/s/^    //p' gen/README.md
     sed -E 's/ +(recipe|config|graph|fuse|plan)$//; s/^ *//' | grep . |
     while read -r text; do grep -qF -- "$text" "$T/rooms" || echo "$text"; done | head -3)"
 
+# every source and table of gen is in a table of gen/README.md, by its name or by a pattern such as emit*.c
+check gen/README.md "" "$(set -f; named=$(grep '^|' gen/README.md | grep -oE '`[^`]+`' | tr -d '`' | sed 's|.*/||')
+    find gen -name '*.c' -o -name '*.def' | grep -v -e '^gen/graph/objectives/' -e '^gen/main.c' | while read -r file; do
+        for name in $named; do [[ ${file##*/} != $name ]] || continue 2; done
+        echo "$file"
+    done)"
+
 # ---- links: files and headings
 slugs() { sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed 's/[^a-z0-9 _-]//g; s/ /-/g'; }
 check links "" "$({ pages; ls gen/reference/*.md; } | while read -r page; do
