@@ -60,7 +60,7 @@ char *emit_plan(const Graph *g)
                 str_print(&shape, "%s%s", d ? ", " : "", v->dim[d].sym);
             const bool workspace = v->purpose == PU_workspace;
             if (workspace)
-                str_print(&shape, " for %s", "one call");
+                str_print(&shape, " for one call");
             const char *row = text_print("PLAN%s(%s, %s, %" PRId64 ", %" PRId64 ", 0x%" PRIx64 ")",
                                          v->pinned ? "_HOST" : "",
                                          workspace ? "char" : c_type(v->dtype),
@@ -68,7 +68,8 @@ char *emit_plan(const Graph *g)
                                          v->stride / dtype_bytes[v->dtype], v->offset);
             const char *steps = v->last == INT32_MAX ? "always"
                                                      : text_print("%d..%d", v->first, v->last);
-            const char *about = text_print("/* (%s) %s, %s */", shape.text,
+            const char *about = text_print("/* (%s)%s %s, %s */", shape.text,
+                                           value_is_own_part(v) ? " / RANKS" : "",
                                            text_bytes(v->slots * v->stride), steps);
             if (strlen(row) + 2 + strlen(about) > COLUMNS)
                 str_print(&s, "%s\n%s\n", about, row);
