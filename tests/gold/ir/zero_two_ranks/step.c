@@ -34,7 +34,7 @@
 
 /* Slot l of a value with one slot per layer. */
 #define AT(name, l) (name + (l) * (int64_t)name##_stride)
-/* Where this rank's part of each tensor of a divided value begins; that of the first tensor. */
+/* Of a divided value: offset of this rank's part in a tensor; that part of the first tensor. */
 #define PART(name) (world.rank * ((int64_t)name##_stride / RANKS))
 #define OWN(name) (name + PART(name))
 /* Number of elements from the start of one value to the end of another, including all between
