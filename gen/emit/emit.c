@@ -239,7 +239,7 @@ static char *operations(const Graph *g)
         if (n > COMM_OPERATIONS)
             bug("%s has %d asynchronous collectives", g->programs[i]->name, n);
     }
-    return !s.n ? "" : text_print("/* Asynchronous collectives: numbers in a program, of a "
+    return !s.n ? "" : text_print("/* Asynchronous collectives: the event number of a "
                                   "value's first slot. */\nenum {\n%s};\n"
                                   "#define EVENT(name, l) (name##_event + (l) %% name##_slots)\n"
                                   "/* Tensor l of a value with fewer slots than layers. */\n"

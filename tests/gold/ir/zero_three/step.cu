@@ -43,7 +43,7 @@ extern "C" {
 /* Number of elements from the start of one value to the end of another, including all between
  * them. */
 #define SPAN(first, last) (AT(last, last##_slots) - (first))
-/* Asynchronous collectives: numbers in a program, of a value's first slot. */
+/* Asynchronous collectives: the event number of a value's first slot. */
 enum {
     micro_full_b_gate_up_w_event = 0,
     micro_grad_b_gate_up_w_event = 2,
