@@ -27,11 +27,11 @@ tries_to() {
 }
 # by_hand ADDRESS0 ADDRESS1 [NAME=VALUE]: the hosts get different addresses, the second also NAME=VALUE
 by_hand() {
-    local host address=("$1" "$2") set=("DIECAST_X=" "${3:-DIECAST_X=}")
+    local host address=("$1" "$2") set=("" "${3:-}")
     began=$(now)
     script=()
     for host in 0 1; do
-        env NNODES=2 NODE_RANK=$host MASTER_ADDR="${address[host]}" DIECAST_SECRET=s "${set[host]}" \
+        env NNODES=2 NODE_RANK=$host MASTER_ADDR="${address[host]}" DIECAST_SECRET=s ${set[host]:+"${set[host]}"} \
             "$on" $host "$binary/run.sh" "${ours[@]}" --out "$scratch/$PAIR" --steps 1 \
             >"$scratch/$PAIR.$host" 2>&1 &
         script[host]=$!
