@@ -2,7 +2,7 @@
  *
  * emit.c fills the templates (template.c) and emit_folder.c writes the folder. emit_step.c makes
  * the calls and tables of step.c or step.cu out of the parts in emit_words.c, emit_lora.c,
- * emit_sites.c and emit_variant.c; emit_tune.c makes the calls of tune.cu; emit_model.c makes the
+ * emit_sites.c and emit_variant.c, emit_schedules.c the functions that run them; emit_tune.c makes the calls of tune.cu; emit_model.c makes the
  * tables that map parameters to tensors of Hugging Face files. */
 #ifndef EMIT_H
 #define EMIT_H
@@ -90,6 +90,7 @@ void print_wrapped(Str *s, const char *text);
 void print_constant(Str *s, const char *name, int64_t n, const char *about);
 char *dim_factor(Dim d);                           /* "C", "(3*C)" */
 char *integer(int64_t n);                          /* as C has it */
+char *comma(const char *word);                     /* ", WORD", or "" */
 char *float_text(double f);                        /* "0.5f" */
 enum { COLUMNS = 100 };                            /* of emitted text */
 
@@ -190,6 +191,11 @@ char *emit_ops(const Graph *g);                    /* rows of ops.h, by number o
 unsigned emit_needs(const Graph *g);
 /* Returns the calls that compile cuDNN's attention at start, one per pass and shape; "": none. */
 char *emit_attention_starts(const Graph *g);
+const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
+/* Prints a call, wrapped at 100 columns below its opening bracket. */
+void call_print(Str *s, const Call *c, int indent);
+
+/* emit_schedules.c */
 /* Returns the calls of a schedule on a stream ("": the CPU), in order. */
 char *emit_calls(const Graph *g, const Schedule *c, const char *stream);
 bool schedule_communicates(const Schedule *c);     /* after part: it has a collective */
@@ -200,9 +206,6 @@ char *emit_results(const Graph *g);                /* assignments of the results
 char *emit_result_fields(const Graph *g);          /* members of StepIO */
 char *emit_prototypes(const Graph *g);             /* of the functions of schedules */
 char *emit_collectives(const Graph *g);            /* comment: schedules that communicate */
-const char *const *emit_kernel_files(const Graph *g, int *n);   /* sorted, each once */
-/* Prints a call, wrapped at 100 columns below its opening bracket. */
-void call_print(Str *s, const Call *c, int indent);
 
 /* emit_tune.c */
 /* To be called after emit_programs(). Returns the calls with variants for tune.cu; "": none. */

@@ -75,6 +75,8 @@ char *integer(int64_t n)
     return n > INT32_MAX ? text_print("INT64_C(%" PRId64 ")", n) : text_print("%" PRId64, n);
 }
 
+char *comma(const char *word) { return text_print(*word ? ", %s" : "%s", word); }
+
 void print_constant(Str *s, const char *name, int64_t n, const char *about)
 {
     str_print(s, "    %-22s /* %s */\n", text_print("%s = %" PRId64 ",", name, n),
