@@ -2,8 +2,9 @@
  *
  * emit.c fills the templates (template.c) and emit_folder.c writes the folder. emit_step.c makes
  * the calls and tables of step.c or step.cu out of the parts in emit_words.c, emit_lora.c,
- * emit_sites.c and emit_variant.c, emit_schedules.c the functions that run them; emit_tune.c makes the calls of tune.cu; emit_model.c makes the
- * tables that map parameters to tensors of Hugging Face files. */
+ * emit_sites.c and emit_variant.c, emit_schedules.c the functions that run them; emit_tune.c makes
+ * the calls of tune.cu; emit_model.c makes the tables that map parameters to tensors of Hugging
+ * Face files. */
 #ifndef EMIT_H
 #define EMIT_H
 
