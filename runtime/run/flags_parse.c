@@ -462,13 +462,13 @@ void flags_note(const Flags *f)
             note("%s", f->remark[i]);
 }
 
-/* True if the command of a flag, or -1: training, is among the readers of a row. */
-static bool reads(const char *readers, int command, bool weights)
+bool flags_reads(int i, int command, bool weights)
 {
+    const char *readers = flags_row[i].readers;
     static const int previews[] = {FLAG_dry_run, FLAG_bench_steps, FLAG_show};
     bool run = command < 0;
-    for (size_t i = 0; i < sizeof previews / sizeof *previews; i++)
-        run = run || command == previews[i];
+    for (size_t k = 0; k < sizeof previews / sizeof *previews; k++)
+        run = run || command == previews[k];
     return names_listed(readers, "any") || (run && names_listed(readers, "run")) ||
            (weights && names_listed(readers, "weights")) ||
            names_listed(readers, command < 0 ? "train" : flags_row[command].name);
@@ -479,13 +479,13 @@ void flags_check_readers(const Flags *f, int command, bool weights)
     world.reads_flags = true;
     for (int k = 0; k < FLAG_COUNT; k++) {
         const char *readers = flags_row[k].readers;
-        if (!f->given[k] || reads(readers, command, weights))
+        if (!f->given[k] || flags_reads(k, command, weights))
             continue;
         if (command < 0)
             check_together(f, k, readers);
         die(EXIT_CONFIG, "--%s has no effect with %s%s: leave it out", f->by[k],
             flags_spelt(command),
-            reads(readers, -1, false) && !strchr(readers, '|') ? ", which does not train" : "");
+            flags_reads(k, -1, false) && !strchr(readers, '|') ? ", which does not train" : "");
     }
     world.reads_flags = false;
 }

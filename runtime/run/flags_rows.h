@@ -26,6 +26,9 @@ extern const char *flags_objective;            /* of flags_of(); NULL: any */
 const char *flags_doc(int i);
 /* Returns the length of its summary: up to the first ". ", or all. */
 int flags_summary(int i);
+/* Returns whether flag i may be given with this command; command, weights: as flags_check_readers()
+ * has them. */
+bool flags_reads(int i, int command, bool weights);
 /* Copies the name with - for _. */
 void flags_spell(char to[64], const char *name);
 /* True for "true" and "false" in any case; false for NULL. */

@@ -181,7 +181,7 @@ refused "a format that is none" 80 "--chat-format: must be one of chatml, .* got
 refused "a system message without a place" 80 "--chat-system: the chat format mistral-0.2 has no system messages" \
     --chat --chat-system x \
     $tokenizer --chat-format mistral-0.2
-refused "--json alone" 80 "--json: has no effect without --sample or --prompts or --chat or --version$" --json
+refused "--json alone" 80 "--json: has no effect without --sample or --chat or --version$" --json
 refused "a chat and a sample" 80 "--sample and --chat: give one of them" --chat --sample a
 
 # by the chat_template that the training data were packed with, wherever the weights are; it ends answers with another
