@@ -274,29 +274,42 @@ static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p
     return error;
 }
 
+/* Lets both answers begin after as many tokens as the first of them, as TRL does. begin: of each
+ * part in the ids, and their end. Returns that number. */
+static size_t begin_alike(Encoded *e, const size_t *begin)
+{
+    size_t answer[PACK_PARTS];
+    for (int i = 0; i < PACK_PARTS; i++)
+        for (answer[i] = 0; begin[i] + answer[i] < begin[i + 1]; answer[i]++)
+            if (e->target[begin[i] + answer[i]])
+                break;
+    const size_t first = answer[0] < answer[1] ? answer[0] : answer[1];
+    for (int i = 0; i < PACK_PARTS; i++)
+        memset(e->target + begin[i] + first, 1, answer[i] - first);
+    return first;
+}
+
 static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                     RowOut *row)
 {
     Pair p = {0};
-    const size_t begin = e->n;
+    size_t begin[PACK_PARTS + 1] = {e->n};
     row->stops = rules->loss != LOSS_DEFAULT && rules->loss != LOSS_LAST;
     char *error = !row->stops ? take(rules, s, &p, row)
                 : format("--loss-on %s: not for pairs, whose targets are always the answers",
                          loss_name[rules->loss]);
     error = error ? error : take_turns(rules, s->json, &p, row);
     for (int i = 0; i < PACK_PARTS && !error; i++) {
-        const size_t at = e->n;
         error = encode_part(rules, tok, &p, i, e, row);
-        if (error)
-            break;
-        if (i)
-            row->second = at - begin;
-        if (at < e->n)
-            e->target[at] = 0;   /* nothing predicts it */
-        size_t prompt = at;
-        while (prompt < e->n && !e->target[prompt])
-            prompt++;
-        row->prompt = i ? row->prompt : prompt - at;
+        begin[i + 1] = e->n;
+    }
+    if (!error) {
+        row->second = begin[1] - begin[0];
+        row->prompt = begin_alike(e, begin);
+        for (int i = 0; i < PACK_PARTS && !row->prompt; i++)
+            if (begin[i] < begin[i + 1])
+                e->target[begin[i]] = 0; /* nothing predicts it */
+        row->prompt += !row->prompt && row->second;
     }
     row->more_answers = false;
     for (int i = 0; i < 2 + PACK_PARTS; i++)

@@ -271,17 +271,18 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
         free(joined);
         return error;
     }
-    size_t n = e->n - begin - head;
-    row->not_prefix |= head > n ||
-                       memcmp(e->id + begin, e->id + begin + head, head * sizeof *e->id);
+    size_t n = e->n - begin - head, same = 0;
+    while (same < head && same < n && e->id[begin + same] == e->id[begin + head + same])
+        same++;
+    row->not_prefix |= same < head;      /* a token that joins both is of the answer, as in TRL */
     memmove(e->id + begin, e->id + begin + head, n * sizeof *e->id);
     e->n = begin + n;
     memset(e->target + begin, 1, n);
     if (rules->loss != LOSS_ALL)
-        memset(e->target + begin, 0, head < n ? head : n);
+        memset(e->target + begin, 0, same);
     error = spans_hide(tok, answer.masked,
                        &(Spanned){joined, completion - answer.before, np - answer.before, 0,
-                                  answer.before + nc}, true, begin, e, row);
+                                  answer.before + nc}, true, begin, e);
     free(joined);
     return error;
 }

@@ -306,7 +306,7 @@ enum {
     PACK_LENGTH = 1024,          /* default length of rows */
     PACK_MIN_WORDS = 5,          /* default of --min-words */
     PACK_WORDS = 10000,          /* default size of a word vocabulary of the data */
-    PACK_VERSION = 2             /* changes when the same data give other records */
+    PACK_VERSION = 3             /* changes when the same data give other records */
 };
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
@@ -481,15 +481,16 @@ typedef struct {
     size_t from, cut, kept;
 } Spanned;
 /* Excludes spans from the targets. Ids from `at` on are those of s->text; masked: a list of
- * [begin, end) in characters of the string, NULL: none. A span's ids begin at the number of ids of
- * the text before it and end at the number of ids of the text that includes it. */
+ * [begin, end) in characters of the string, NULL: none. A token with a byte of a span is
+ * excluded. */
 char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
-                 size_t at, Encoded *e, RowOut *row);
+                 size_t at, Encoded *e);
 /* Reads span [begin, end) of a string, to offsets in bytes. */
 char *spans_read(const cJSON *span, const char *string, size_t *begin, size_t *end);
-/* Sets *count to the number of ids of the first n bytes of a text, whose ids begin at `at`. */
+/* Sets *count to the number of ids of a text, which begin at `at`, that end within its first n
+ * bytes; *inside: the next one has bytes on both sides of n. */
 char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at,
-                  size_t *count, Encoded *e, RowOut *row);
+                  size_t *count, bool *inside, Encoded *e);
 /* Completes the row from `at` on: TARGET_HIDDEN becomes 0. */
 void spans_done(Encoded *e, size_t at);
 

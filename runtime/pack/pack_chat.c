@@ -344,16 +344,17 @@ static char *message_targets(const Tokenizer *tok, const ChatMessage *s, const c
     const size_t from = (s->turn == TARGET_ANSWER ? s->head : s->begin) - begin,
                  end = s->end - begin;
     size_t first = 0, last = e->n - at;
-    RowOut whole = {0};          /* ignored: a token across two turns may belong to either */
+    bool inside = false;         /* a token that joins two turns is a target if one of them is */
     char *error = NULL;
     if (s->turn == TARGET_GIVEN)
         return NULL;
     if (from)
-        error = spans_count(tok, text, from, false, at, &first, e,
-                            s->turn == TARGET_ANSWER ? row : &whole);
+        error = spans_count(tok, text, from, false, at, &first, &inside, e);
+    row->not_prefix |= inside && s->turn == TARGET_ANSWER;
+    inside = false;
     if (!error && end < n)
-        error = spans_count(tok, text, end, false, at, &last, e, &whole);
-    for (size_t i = at + first; !error && i < at + last && i < e->n; i++)
+        error = spans_count(tok, text, end, false, at, &last, &inside, e);
+    for (size_t i = at + first; !error && i < at + last + inside && i < e->n; i++)
         e->target[i] = s->hidden ? TARGET_HIDDEN : 1;
     e->hides |= s->hidden;
     return error;
@@ -374,7 +375,7 @@ static char *talk_encode(const Talk *t, const Tokenizer *tok, Encoded *e, RowOut
         for (int k = i; k < next && !error; k++) {
             const ChatMessage *s = &t->message[k];
             const Spanned content = {text, s->content, s->from - begin, s->cut, s->kept};
-            error = spans_hide(tok, s->masked, &content, false, at, e, row);
+            error = spans_hide(tok, s->masked, &content, false, at, e);
         }
     }
     return error;

@@ -199,13 +199,14 @@ static size_t place_of(const Spanned *s, size_t at)
 }
 
 char *spans_count(const Tokenizer *tok, const char *text, size_t n, bool specials, size_t at,
-                  size_t *count, Encoded *e, RowOut *row)
+                  size_t *count, bool *inside, Encoded *e)
 {
     const size_t begin = e->n;
     char *error = encode_text(tok, text, n, specials, false, e);
-    *count = e->n - begin;
-    row->not_prefix |= *count > begin - at ||
-                       memcmp(e->id + at, e->id + begin, *count * sizeof *e->id);
+    for (*count = 0; begin + *count < e->n && at + *count < begin; ++*count)
+        if (e->id[at + *count] != e->id[begin + *count])
+            break;
+    *inside = begin + *count < e->n;
     e->n = begin;
     return error;
 }
@@ -226,20 +227,21 @@ char *spans_read(const cJSON *span, const char *string, size_t *begin, size_t *e
 }
 
 char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
-                 size_t at, Encoded *e, RowOut *row)
+                 size_t at, Encoded *e)
 {
     if (masked && !cJSON_IsArray(masked))
         return format("masked: must be a list of [begin, end)");
     for (const cJSON *span = masked ? masked->child : NULL; span; span = span->next) {
-        size_t before, with, begin, end;
+        size_t first, last, begin, end;
+        bool inside;
         char *error = spans_read(span, s->string, &begin, &end);
-        error = error ? error
-              : spans_count(tok, s->text, place_of(s, begin), specials, at, &before, e, row);
-        error = error ? error
-                      : spans_count(tok, s->text, place_of(s, end), specials, at, &with, e, row);
+        if (!error && begin < end)
+            error = spans_count(tok, s->text, place_of(s, begin), specials, at, &first, &inside, e);
+        if (!error && begin < end)
+            error = spans_count(tok, s->text, place_of(s, end), specials, at, &last, &inside, e);
         if (error)
             return error;
-        for (size_t i = at + before; i < at + with && i < e->n; i++)
+        for (size_t i = at + first; begin < end && i < at + last + inside && i < e->n; i++)
             e->target[i] = e->target[i] ? TARGET_HIDDEN : 0;
         e->hides = true;
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/formats/chats/: conversations as the models' own chat templates render them.
 
-Usage: chats.py TEMPLATES TESTS_FOLDER [TRAINING [GEN]]    (needs transformers, tokenizers; tests/tokenizer must be there)
+Usage: chats.py TEMPLATES TESTS_FOLDER [TRAINING [GEN]]    (needs transformers, tokenizers, trl; tests/tokenizer must be there)
        chats.py --ours TESTS_FOLDER    whether the templates that exports of ours write, CHAT.jinja, render these rows
        chats.py --again TESTS_FOLDER CHAT...    records the rows of chats by those templates: of another tokenizer
 In:    TEMPLATES, a folder of chat_template texts (one a file, any names) of the models that runtime/pack/chats.def lists;
@@ -21,6 +21,7 @@ import tempfile
 
 import jinja2
 from transformers import PreTrainedTokenizerFast
+from trl.data_utils import common_prefix_length
 
 DATE = "26 Jul 2024"
 CHATML, LLAMA3, ROLE = "<|im_start|>assistant\n", "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|assistant|>\n"
@@ -111,7 +112,11 @@ class Chat:
                 block = without[without.index(self.open) + len(self.open):]
                 before += block if done[len(before):].startswith(block) else ""
             assert text.startswith(done) and done.startswith(before), (text, done, before)
-            start, end = len(self.encode(before)), len(self.encode(done))
+            # a token that joins an answer and its neighbour is a target
+            alone = self.encode(done)
+            end = common_prefix_length(alone, ids)
+            end += end < len(alone)
+            start = common_prefix_length(self.encode(before), ids)
             mask[start:end] = [True] * (end - start)
         return ids, mask
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/formats/: files of the reference libraries that our readers and writers are compared with.
 
-Usage: formats.py TESTS_FOLDER      (needs safetensors, numpy, tokenizers, jinja2; tests/tokenizer must be there)
+Usage: formats.py TESTS_FOLDER      (needs safetensors, numpy, tokenizers, jinja2, trl; tests/tokenizer must be there)
 Out:   reference.safetensors; json_in.json and json_out.json (Python's json.dumps of it);
        rows/*.jsonl and what TRL's rules make of them, *.expected: a row a line, targets marked with a star.
 """
@@ -17,6 +17,7 @@ import jinja2
 import numpy as np
 import safetensors
 from tokenizers import Tokenizer
+from trl.data_utils import common_prefix_length
 
 CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'"
           " + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}")
@@ -33,6 +34,7 @@ PROMPTS = [
     {"prompt": "", "completion": "no prompt"}, {"prompt": "no completion ", "completion": ""},
     {"prompt": "line\n", "completion": "\nline"}, {"prompt": "é", "completion": "e\u0301 " + "x" * 40},
     {"prompt": "p" * 60 + " " + "q " * 30, "completion": "cut away entirely"},
+    {"prompt": "Is it? ", "completion": "yes"}, {"prompt": " ", "completion": "the"},
 ]
 
 
@@ -47,6 +49,7 @@ PLAIN_PAIRS = [
     {"prompt": "p" * 70, "chosen": "a", "rejected": "b"}, {"prompt": "line\n", "chosen": "x " * 60, "rejected": ""},
     {"chosen": "The sky is blue.", "rejected": "The sky is green."}, {"chosen": "é東京", "rejected": "é東東 "},
     {"instruction": "Add.", "input": "", "output": "3", "chosen": "3", "rejected": "4"},
+    {"prompt": "line\n", "chosen": "\nmore", "rejected": "less"}, {"prompt": "Is it? ", "chosen": "(", "rejected": "the"},
 ]
 
 
@@ -113,25 +116,31 @@ def ended(text, eos):
     return text if text.endswith(eos) else text + eos
 
 
-def prompt_row(tok, name, row, length, first=True):
-    """first: the first token has a mark where there is no prompt, though nothing predicts it."""
-    prompt, whole = row["prompt"], row["prompt"] + row["completion"]
+def prompt_ids(tok, name, prompt, completion):
+    """Ids of both, and how many of the prompt's they begin with."""
     if name == "bytes":
-        ids = list(whole.encode()) + [256]
-        n = len(prompt.encode())
-    else:
-        ids = tok.encode(ended(whole, EOS[name]), add_special_tokens=True).ids
-        n = len(tok.encode(prompt, add_special_tokens=True).ids)
-    return row_line(ids, [i >= n and (i > 0 or first) for i in range(len(ids))], length)
+        return list((prompt + completion).encode()) + [256], len(prompt.encode())
+    ids = tok.encode(ended(prompt + completion, EOS[name]), add_special_tokens=True).ids
+    return ids, common_prefix_length(tok.encode(prompt, add_special_tokens=True).ids, ids)
 
 
-def chat_row(tok, name, prompt, completion, length):
+def prompt_row(tok, name, row, length):
+    ids, n = prompt_ids(tok, name, row["prompt"], row["completion"])
+    return row_line(ids, [i >= n for i in range(len(ids))], length)
+
+
+def chat_ids(tok, name, prompt, completion):
+    """Ids of both lists of messages, and how many of the prompt's they begin with."""
     template = jinja2.Environment().from_string(TEMPLATE[name])
     head = template.render(messages=prompt, add_generation_prompt=True)
     if not prompt and name == "llama3":    # the template forgets BOS when the generation prompt comes first
         head = "<|begin_of_text|>" + head
-    n = len(tok.encode(head, add_special_tokens=False).ids)
     ids = tok.encode(template.render(messages=prompt + completion), add_special_tokens=False).ids
+    return ids, common_prefix_length(tok.encode(head, add_special_tokens=False).ids, ids)
+
+
+def chat_row(tok, name, prompt, completion, length):
+    ids, n = chat_ids(tok, name, prompt, completion)
     return row_line(ids, [i >= n for i in range(len(ids))], length)
 
 
@@ -146,7 +155,7 @@ def assistant_row(tok, name, messages, length):
         head = template.render(messages=messages[:i], add_generation_prompt=True)
         if not i and name == "llama3":
             head = "<|begin_of_text|>" + head
-        start = len(tok.encode(head, add_special_tokens=False).ids)
+        start = common_prefix_length(tok.encode(head, add_special_tokens=False).ids, ids)
         end = len(tok.encode(template.render(messages=messages[:i + 1]), add_special_tokens=False).ids)
         mask[start:end] = [1] * (end - start)
     return row_line(ids, mask, length)
@@ -179,12 +188,10 @@ def pair_prompt(row):
 
 def pair_rows(tok, name, row, length):
     prompt, chosen, rejected = pair_prompt(row)
-    lines = []
-    for answer in (chosen, rejected):
-        if isinstance(prompt, str):
-            lines.append(prompt_row(tok, name, {"prompt": prompt, "completion": answer}, length, first=False))
-        else:
-            lines.append(chat_row(tok, name, prompt, answer, length))
+    encode = prompt_ids if isinstance(prompt, str) else chat_ids
+    rows = [encode(tok, name, prompt, answer) for answer in (chosen, rejected)]
+    n = max(1, min(row[1] for row in rows))      # nothing predicts the first token
+    lines = [row_line(ids, [i >= n for i in range(len(ids))], length) for ids, _ in rows]
     return None if None in lines else "chosen %s\nrejected %s" % tuple(lines)
 
 

@@ -36,13 +36,14 @@ uses() {
 
 # ---- data of each objective
 
+pis='[{"pi":1},{"pi":0},{"pi":1},{"pi":0}]'
 solution=$(printf '### Step %d:\\na\\n' 1 2 3 4 5)
 for ((i = 0; i < 40; i++)); do
     user='{"role":"user","content":"q'$i'"}'
     echo '{"messages":['"$user"',{"role":"assistant","content":"a"}]}' >&3
     echo '{"messages":['"$user"']}' >&4
     echo '{"prompt":"p'$i'","chosen":"c","rejected":"r"}' >&5
-    echo '{"id":"r'$i'","informal_prefix":"p'$i'","cot_response":"'"$solution"'","cot_steps":[{"pi":1},{"pi":0},{"pi":1},{"pi":0}],"meta_label":'$((i % 2))'}' >&6
+    echo '{"id":"r'$i'","informal_prefix":"p'$i'","cot_response":"'"$solution"'","cot_steps":'"$pis"',"meta_label":'$((i % 2))'}' >&6
     echo "w$((i % 7)) w$((i % 5)) w$((i % 3)) w1 w2 w3" >&7
 done 3>"$scratch/chats.jsonl" 4>"$scratch/asks.jsonl" 5>"$scratch/pairs.jsonl" 6>"$scratch/steps.jsonl" \
     7>"$scratch/text.txt"
@@ -90,7 +91,8 @@ uses mdm generate --generate a --generate-chat --gen-length 4
 uses mdm generate_file --generate-file "$scratch/ask.jsonl" --gen-length 4
 uses mdm loglik --loglik "$scratch/chats.jsonl"
 runs mdm.text prepare --prepare "$scratch/text.txt" --tokenizer char
-all prm --tokenizer "$scratch/tokenizer.json" --data "$scratch/steps.jsonl" --meta-data "$scratch/steps.jsonl" --init-from none
+all prm --tokenizer "$scratch/tokenizer.json" --data "$scratch/steps.jsonl" --meta-data "$scratch/steps.jsonl" \
+    --init-from none
 uses prm eval_only --eval-only --meta-data "$scratch/steps.jsonl"
 uses prm score --score "$scratch/steps.jsonl"
 uses prm score --score "$(echo "$scratch"/run.prm/.dataset_cache/*/records.safetensors | cut -d ' ' -f 1)"
