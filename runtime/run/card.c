@@ -401,9 +401,9 @@ static void write_use(const Card *k)
 
 /* Finds the class that loads the tokenizer. transformers reads a word vocabulary from a copy in its
  * own format, with a class that needs the special tokens as arguments. */
-static void find_tokenizer(Card *k, const char *file, bool words)
+static void find_tokenizer(Card *k, const char *file, bool words, bool plain)
 {
-    k->tokenizer = !file ? NULL : words ? "PreTrainedTokenizerFast" : "AutoTokenizer";
+    k->tokenizer = !file ? NULL : words || plain ? "PreTrainedTokenizerFast" : "AutoTokenizer";
     k->tokenizer_call = !words ? ".from_pretrained(\".\")"
                                : "(tokenizer_file=\"tokenizer_hf.json\", mask_token=\"[MASK]\", "
                                  "pad_token=\"[PAD]\", "
@@ -411,7 +411,7 @@ static void find_tokenizer(Card *k, const char *file, bool words)
 }
 
 char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer,
-                bool words)
+                bool words, bool plain)
 {
     size_t n;
     char *text = NULL, *error = NULL;
@@ -432,7 +432,7 @@ char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *
     if (!made && c->base)
         add_base(k.made, c->base);
     k.hub = hub_row(k.config);
-    find_tokenizer(&k, tokenizer, words);
+    find_tokenizer(&k, tokenizer, words, plain);
     write_head(&k);
     char *name = leaf(m->name, strlen(m->name));
     fprintf(k.to, "# %s%s\n\n", name, adapter ? ", adapter" : "");

@@ -16,8 +16,9 @@ cJSON *card_sources(const Checkpoints *c);
 /* True if transformers generates text with this model and so reads generation_config.json. */
 bool card_generates(const Model *m);
 /* Returns the card's text, malloc'ed. adapter: the folder holds adapters only; tokenizer: the
- * exported tokenizer file, "bytes", or NULL; words: it is a word list (export_words()). */
+ * exported tokenizer file, "bytes", or NULL; words: it is a word list (words.h); plain: only
+ * PreTrainedTokenizerFast reads it as it is, not AutoTokenizer. */
 char *card_text(const Checkpoints *c, const Model *m, bool adapter, const char *tokenizer,
-                bool words);
+                bool words, bool plain);
 
 #endif

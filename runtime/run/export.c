@@ -12,6 +12,7 @@
 
 #include "runtime/base.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/data/tokenizer_class.h"
 #include "runtime/data/vocabulary.h"
 #include "runtime/data/words.h"
 #include "runtime/files/folder.h"
@@ -66,6 +67,12 @@ static char *write_object(const char *folder, const char *name, const cJSON *jso
     return folder_write_json(folder, name, json, NULL);
 }
 
+static const char *word_of(const cJSON *json, const char *key)
+{
+    const char *word = cJSON_GetStringValue(json_get(json, key));
+    return word ? word : "";
+}
+
 /* ---- the tokenizer --------------------------------------------------------------------------- */
 
 static char *write_bytes(const char *folder)
@@ -77,7 +84,7 @@ static char *write_bytes(const char *folder)
         return error;
     cJSON *config = cJSON_CreateObject();
     cJSON_AddStringToObject(config, "eos_token", "<|endoftext|>");
-    cJSON_AddStringToObject(config, class_key, "PreTrainedTokenizerFast");
+    cJSON_AddStringToObject(config, class_key, tokenizer_class_plain);
     error = write_object(folder, "tokenizer_config.json", config);
     cJSON_Delete(config);
     return error;
@@ -128,8 +135,7 @@ static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
 
 /* Writes tokenizer_config.json; own_template: without its template, which chat_template.jinja
  * replaces. */
-static char *complete_config(const char *folder, const ExportFiles *x, const Tokenizer *t,
-                             bool own_template)
+static char *complete_config(const char *folder, const Tokenizer *t, bool own_template)
 {
     const bool there = has(folder, "tokenizer_config.json");
     char *error = NULL;
@@ -143,14 +149,16 @@ static char *complete_config(const char *folder, const ExportFiles *x, const Tok
         cJSON_AddStringToObject(config, "eos_token", tokenizer_eos_text(t));
         changed = true;
     }
-    /* AutoTokenizer otherwise uses the class of config.json, which an adapter folder lacks */
-    if ((x->adapter || !there) && !json_get(config, class_key)) {
-        cJSON_AddStringToObject(config, class_key, "PreTrainedTokenizerFast");
+    cJSON *tokenizer = read_object(folder, "tokenizer.json", &error);
+    if (tokenizer && !json_get(config, "auto_map") &&
+        tokenizer_class_differs(word_of(config, class_key), tokenizer, config)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(config, class_key);
+        cJSON_AddStringToObject(config, class_key, tokenizer_class_plain);
         changed = true;
     }
-    if (changed)
+    if (changed && !error)
         error = write_object(folder, "tokenizer_config.json", config);
-    cJSON_Delete(config);
+    cJSON_Delete(tokenizer), cJSON_Delete(config);
     return error;
 }
 
@@ -255,7 +263,7 @@ static char *add_token(const char *folder, const Model *m)
 /* Adds to a folder that has its weights and, if there is one, its tokenizer:
  *   tokenizer.json of the byte vocabulary; the added token in any tokenizer.json;
  *   tokenizer_hf.json, which transformers reads, next to a word-list vocabulary;
- *   tokenizer_class in tokenizer_config.json, if AutoTokenizer could not find one;
+ *   tokenizer_class in tokenizer_config.json, if that of the base reads another tokenizer;
  *   chat_template.jinja of the training data, unless the base's template means the same format;
  *   generation_config.json with every end-of-text id.
  * with: an ExportFiles. Returns NULL or a malloc'ed message. */
@@ -291,7 +299,7 @@ static char *complete_folder(const char *folder, const void *with)
     if (!error && is_custom)
         error = complete_template(folder, render, chat, &is_custom);
     if (!error && t && !words)
-        error = complete_config(folder, x, t, is_custom);
+        error = complete_config(folder, t, is_custom);
     if (!error && there && x->trained && card_generates(x->m))
         error = complete_ends(folder, x, t, chat, render);
     render_free(render);
@@ -299,6 +307,28 @@ static char *complete_folder(const char *folder, const void *with)
     cJSON_Delete(words);
     free(path), free(why);
     return error;
+}
+
+char *export_reads_otherwise(const Model *m, const char *tokenizer)
+{
+    char *error = NULL, *text = NULL;
+    cJSON *model = json_parse(m->config_json, strlen(m->config_json), &error);
+    const char *class = tokenizer_class_forced(word_of(model, "model_type"));
+    if (class && tokenizer && strchr(tokenizer, '/')) {
+        char *folder = format("%.*s", (int)(strrchr(tokenizer, '/') - tokenizer), tokenizer);
+        cJSON *file = read_object(folder, strrchr(tokenizer, '/') + 1, &error),
+              *config = error ? NULL : read_object(folder, "tokenizer_config.json", &error);
+        const char *what = error ? NULL : tokenizer_class_differs(class, file, config);
+        if (what)
+            text = format("transformers 5 reads each tokenizer.json of a %s model as %s, which "
+                          "replaces %s: load it with %s instead of AutoTokenizer",
+                          word_of(model, "model_type"), class, what, tokenizer_class_plain);
+        cJSON_Delete(file), cJSON_Delete(config);
+        free(folder);
+    }
+    cJSON_Delete(model);
+    free(error);
+    return text;
 }
 
 /* ---- export ---------------------------------------------------------------------------------- */
@@ -320,7 +350,8 @@ static void save(const Checkpoints *c, Model *m, const char *folder, bool adapte
                                .adapter = adapter,
                                .trained = c->file,
                                .bytes = bytes};
-    char *card = card_text(c, m, adapter, tokenizer, tokenizer && is_words(tokenizer));
+    char *otherwise = adapter ? NULL : export_reads_otherwise(m, tokenizer);
+    char *card = card_text(c, m, adapter, tokenizer, tokenizer && is_words(tokenizer), otherwise);
     how.card = card;
     how.tokenizer = bytes || (found && !adapter) ? NULL : tokenizer;
     how.complete = complete_folder;
@@ -329,7 +360,9 @@ static void save(const Checkpoints *c, Model *m, const char *folder, bool adapte
         m->adapter_folders->save(m, folder, &how);
     else
         hf_save(m, folder, &how);
-    free(found), free(card);
+    if (otherwise)
+        warn("%s", otherwise);
+    free(found), free(card), free(otherwise);
 }
 
 void export_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer)

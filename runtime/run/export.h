@@ -10,5 +10,8 @@ void export_text(const Checkpoints *c, Model *m);
  * creating its parents. The tokenizer is copied from c->source, else the file `tokenizer` (or
  * NULL). EXIT_IO. Rank 0 only. */
 void export_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer);
+/* Returns a message if AutoTokenizer of transformers 5 gives other ids than this tokenizer.json (or
+ * NULL, "bytes") next to a model of this type, malloc'ed; else NULL. */
+char *export_reads_otherwise(const Model *m, const char *tokenizer);
 
 #endif

@@ -275,7 +275,7 @@ void initial_check_export(const Flags *f, const char *dir)
 void initial_export(const Checkpoints *c, Model *m)
 {
     const Flags *f = c->flags;
-    char *card = card_text(c, m, false, NULL, false);
+    char *card = card_text(c, m, false, NULL, false, false);
     if (parts_gather(m)) {
         hf_save(m, f->export, &(HfHow){.source = c->source ? c->source : c->found, .card = card,
                                        .dtype = *f->export_dtype ? f->export_dtype : NULL});

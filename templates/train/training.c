@@ -25,6 +25,9 @@
 //@ if checkpoint_async
 #include "runtime/run/checkpoint_async.h"
 //@ end
+//@ if uses_tokens
+#include "runtime/run/export.h"       // how transformers reads the tokenizer
+//@ end
 #include "runtime/run/failure.h"      // hints after a failure
 #include "runtime/run/fault.h"        // injected faults
 #include "runtime/run/hints.h"        // hints after a finished run
@@ -340,6 +343,18 @@ static char *fingerprint(const Run *r)
 }
 
 //@ if uses_tokens
+/* Notes that transformers reads the tokenizer of the weights otherwise. */
+static void note_tokenizer(const Run *r)
+{
+    WeightFolders folder;
+    folders_of(r, folder);
+    char *own = vocabulary_of_folder(folder, WEIGHT_FOLDERS),
+         *otherwise = export_reads_otherwise(&model, own ? own : r->checkpoints.tokenizer);
+    if (otherwise)
+        note("%s", otherwise);
+    free(own), free(otherwise);
+}
+
 /* A resumed run encodes raw data as it did at its start, even if no flag names the tokenizer again:
  * with that of the base model, else with the copy in the checkpoint. */
 static void keep_tokenizer(Run *r)
@@ -390,6 +405,7 @@ void prepare(Run *r)
     c->tokenizer = vocabulary_of_records(&r->train, records_tokenizer(&r->flags));
     r->tokenizer_is_copy = c->found && c->tokenizer &&
                            strncmp(c->tokenizer, c->found, strlen(c->found)) == 0;
+    note_tokenizer(r);
 //@ end
     if (c->found)
         checkpoint_check_data(c, &model);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs the lines of Python that the README.md of exported folders shows, and reads its head. Those called chat... then
-answer as they were trained, and stop; those of bytes read a text.
+answer as they were trained, and stop; those of bytes read a text; those called odd... have the ids of their tokenizer.json.
 
 In:    FOLDER[=BASE] ...: of an adapter with the folder of its base.
 Out:   a line a folder: `ok card NAME` or `not ok card NAME: why`."""
@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 
+import tokenizers
 import torch
 import transformers
 import yaml
@@ -37,6 +38,8 @@ def look(folder, base, name):
             logits = names["model"](input_ids=torch.arange(4)[None]).logits
         if not torch.isfinite(logits).all():
             return "logits are not finite"
+        if name.startswith("odd"):
+            return odd(names["tokenizer"])
         return "".join(talks(names, q, a) for q, a in (("a", "yes"), ("b", "no"))) if name.startswith("chat") else reads(names, name)
 
 
@@ -48,6 +51,15 @@ def talks(names, question, answer):
     said = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=20, pad_token_id=256)
     text = tokenizer.decode(said[0, ids.shape[1]:])
     return "" if text == answer + "<|im_end|>" else f"{question} is answered {text!r}"
+
+
+def odd(tokenizer):
+    """Why the tokenizer of the card gives other ids than tokenizer.json, or has other tokens."""
+    plain = tokenizers.Tokenizer.from_file("tokenizer.json")
+    for text in ("Hello  world's IT'S 2024\n\n x  = 3;\r\n\t foo   ", " a1 ", "e\u0301 <|endoftext|>"):
+        if tokenizer(text).input_ids != plain.encode(text).ids:
+            return f"{text!r} has the ids {tokenizer(text).input_ids}"
+    return "" if len(tokenizer) == plain.get_vocab_size() else "it has other tokens"
 
 
 def reads(names, name):

@@ -64,6 +64,6 @@ rm -rf $made/run
 goes || failed=1
 "$PYTHON" tests/oracle/events.py $made/run 2>$made/events.log || failed=1
 "$PYTHON" tests/oracle/cards.py $made/{gpt2_tiny,llama_rows,qwen2_tiny,mlm_bert,qwen2_lora.merged,gpt2_tiny.as_bf16} \
-    $made/qwen2_lora=$ref/qwen2_lora/model $made/gpt2_lora=$ref/gpt2_tiny/model $made/{chat,chat_merged,bytes} \
+    $made/qwen2_lora=$ref/qwen2_lora/model $made/gpt2_lora=$ref/gpt2_tiny/model $made/{chat,chat_merged,bytes} $made/odd_{gpt2_tiny,llama_rows,qwen2_tiny,qwen3_tiny}.again \
     $made/chat_lora=$made/chat_base 2>"$made/cards.log" || failed=1
 exit $failed

@@ -189,6 +189,39 @@ for text in '{"eos_token_id":' '[256]' ''; do
         echo "exit $code: $(cat "$scratch/log")")"
 done
 
+# A tokenizer that transformers would rebuild otherwise, by the class that the base names or by its model type: the
+# export names the class that reads the file as it is; where transformers 5 takes none but its own, messages and the
+# card say so.
+odd() {                 # NAME CLASS JQ: a model folder of that program whose tokenizer.json jq has changed
+    local folder=$exported/odd_$1
+    cp -rL "$ref/$1/model" "$folder"
+    tiny_tokenizer "$folder"
+    jq -c "$3" "$folder/tokenizer.json" >"$scratch/odd.json" && mv "$scratch/odd.json" "$folder/tokenizer.json"
+    printf '{"tokenizer_class":"%s","eos_token":"<|endoftext|>"}\n' "$2" >"$folder/tokenizer_config.json"
+    writes "odd $1" "$1" --init-from "$folder" --export "$exported/odd_$1.again"
+    cp "$scratch/write.log" "$scratch/odd.$1.log"
+}
+class_is() {            # NAME CLASS
+    local config=$exported/odd_$1.again/tokenizer_config.json
+    verdict "odd $1: tokenizer_class" "$(grep -q "\"tokenizer_class\": *\"$2\"" "$config" || cat "$config")"
+}
+odd gpt2_tiny GPT2Tokenizer .
+class_is gpt2_tiny GPT2Tokenizer
+odd llama_rows LlamaTokenizerFast '.pre_tokenizer.use_regex = false'
+class_is llama_rows PreTrainedTokenizerFast
+odd qwen3_tiny Qwen2Tokenizer '.pre_tokenizer.use_regex = false'
+class_is qwen3_tiny PreTrainedTokenizerFast
+odd qwen2_tiny Qwen2Tokenizer .
+otherwise='transformers 5 reads each tokenizer.json of a qwen2 model as Qwen2Tokenizer, which replaces its normalizer: load'
+verdict "odd qwen2_tiny: said" "$(grep -q "$otherwise it with PreTrainedTokenizerFast instead of Auto" \
+    "$scratch/odd.qwen2_tiny.log" || cat "$scratch/odd.qwen2_tiny.log")"
+card qwen2_tiny odd_qwen2_tiny.again '^tokenizer = PreTrainedTokenizerFast.from_pretrained'
+printf '{"text":"%s"}\n' "$(seq -s' ' 300)" >"$scratch/odd.jsonl"
+writes "odd, beforehand" qwen2_tiny --init-from "$exported/odd_qwen2_tiny" --data "$scratch/odd.jsonl" --dry-run \
+    --out "$scratch/none"
+verdict "odd qwen2_tiny: said beforehand" "$(grep -q "$otherwise" "$scratch/write.log" || cat "$scratch/write.log")"
+verdict "others are said nothing of" "$(grep -h 'transformers 5' "$scratch"/odd.{gpt2_tiny,llama_rows,qwen3_tiny}.log)"
+
 # Bytes get a tokenizer.json that others read; here it stays what it was, so that records of bytes go on.
 printf '{"text":"Bytes \u00e9, as they are"}\n' >"$scratch/text.jsonl"
 writes "bytes" llama_rows --init-from none --tokenizer bytes --data "$scratch/text.jsonl" \

@@ -56,7 +56,8 @@ echo '{"informal_prefix":"1","candidates":["'"$solution"'"],"true_false":[true]}
 all() {
     runs "$1" train "${@:2}" --steps 2 --save-every 1 --eval-every 1
     # resumed with other data, for as long as an epoch, with an update that is skipped
-    DIECAST_FAULT=nan:rank=0:step=3 runs "$1" train "${@:2}" "${fewer[@]}" --epochs $epochs --nonfinite skip --allow-inexact
+    DIECAST_FAULT=nan:rank=0:step=3 runs "$1" train "${@:2}" "${fewer[@]}" --epochs $epochs --nonfinite skip \
+        --allow-inexact
     runs "$1" dry_run "${@:2}" --dry-run
     runs "$1" bench_steps "${@:2}" --bench-steps 1
     runs "$1" show "${@:2}" --show 1
