@@ -47,8 +47,10 @@ static char *check_meta(TokenFile *f, const StFile *s)
     if (!meta_text(s, "tokenizer", f->tokenizer, sizeof f->tokenizer))
         return format("metadata tokenizer: must have at most %zu characters",
                       sizeof f->tokenizer - 1);
-    if (!meta_text(s, "sha256", f->sha256, sizeof f->sha256))
-        return format("metadata sha256: must have at most %zu characters", sizeof f->sha256 - 1);
+    if (!meta_text(s, "sha256", f->sha256, sizeof f->sha256) || !*f->sha256 ||
+        f->sha256[strspn(f->sha256, "0123456789abcdef")])
+        return format("metadata sha256: must be at most %zu hexadecimal digits",
+                      sizeof f->sha256 - 1);
     if (st_meta(s, "fingerprint") &&
         !meta_text(s, "fingerprint", f->fingerprint, sizeof f->fingerprint))
         return format("metadata fingerprint: must have at most %zu characters",
@@ -65,6 +67,11 @@ static char *check_meta(TokenFile *f, const StFile *s)
         return format("metadata mask_id: must be an id below vocab, or absent");
     if (!meta_id(s, "pad_id", f->vocab, &f->pad_id))
         return format("metadata pad_id: must be an id below vocab, or absent");
+    int64_t documents;
+    if (st_meta(s, "documents") &&
+        (!meta_int(s, "documents", 1, &documents) || documents != f->records.n))
+        return format("metadata documents: is %.20s, but the file has %lld documents",
+                      st_meta(s, "documents"), (long long)f->records.n);
     if (st_meta(s, "train") && (!meta_int(s, "train", 1, &f->train) || !strcmp(f->kind, "packed") ||
                                 f->train >= f->records.n))
         return format("metadata train: must be an integer below the number of rows, or absent");

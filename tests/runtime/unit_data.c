@@ -92,7 +92,7 @@ void write_file(const char *path, const char *kind, int64_t ndocs, int64_t n, bo
     char *error = NULL;
     const struct { const char *key, *value; } meta[] = {
         { "kind", kind }, { "tokenizer", "bytes" },
-        { "vocab", "257" }, { "eos", "256" }, { "documents", "9" }, { "sha256", "00ff" },
+        { "vocab", "257" }, { "eos", "256" }, { "sha256", "00ff" },
         { "max_length", "5" }, { mask_key, "255" } };
     for (size_t i = 0; i < sizeof meta / sizeof *meta && !error; i++)
         error = st_add_meta(w, meta[i].key, meta[i].value);

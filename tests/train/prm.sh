@@ -133,7 +133,7 @@ verdict "raw data: a run" "$(grep -q 'step 6/6  meta loss .*  score .*  accuracy
         [ -s "$scratch/raw/checkpoints/final_model/$file" ] || echo "no $file"; done)"
 verdict "the final folder has a card" "$(cd "$scratch/raw/checkpoints/final_model" &&
     for line in '| objective | prm |' '| steps | 6 of 6' '| base | random weights |' 'last validation | eval_' \
-        'AutoTokenizer.from_pretrained'; do grep -qF -- "$line" README.md || echo "no $line"; done)"
+        'PreTrainedTokenizerFast.from_pretrained'; do grep -qF -- "$line" README.md || echo "no $line"; done)"
 verdict "weights by a net" "$([ "$(grep -c '"raw": null, "weight": 0\.[0-9]*}' \
     "$scratch/raw/instance_weights.json")" = 12 ] ||
     head -n 3 "$scratch/raw/instance_weights.json")"
