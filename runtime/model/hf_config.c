@@ -602,6 +602,61 @@ static char *outgrown(const cJSON *config, int64_t longest)
                   window, longest, window);
 }
 
+/* Positions fewer than a sequence has, which only some families check by themselves. */
+static char *overlong(const cJSON *config, int64_t longest)
+{
+    for (size_t i = 0; i < COUNT(config_keys); i++) {
+        const ConfigKey *row = &config_keys[i];
+        const cJSON *n = key_value(config, row);
+        if (!strcmp(row->family, family_of(config)) && !strcmp(row->written, "model.positions") &&
+            cJSON_IsNumber(n) && n->valuedouble < (double)longest)
+            return format("%s is %.0f, but this binary was built for sequences of %" PRId64
+                          "; generate it with seq.max=%.0f or less", row->key, n->valuedouble,
+                          longest, n->valuedouble);
+    }
+    return NULL;
+}
+
+/* Returns what is wrong with one id of a key, malloc'ed; NULL: nothing. */
+static char *wrong_id(const char *key, const cJSON *id, double vocab)
+{
+    if (!cJSON_IsNumber(id) || id->valuedouble != floor(id->valuedouble) || id->valuedouble < -1) {
+        char *text = cJSON_PrintUnformatted(id), *wrong;
+        wrong = format("%s is %.60s: must be a token id or null", key, text ? text : "?");
+        free(text);
+        return wrong;
+    }
+    return !vocab || id->valuedouble < vocab ? NULL
+           : format("%s is %.0f, but vocab_size is %.0f", key, id->valuedouble, vocab);
+}
+
+char *hf_config_ids(const cJSON *config, double vocab)
+{
+    static const char *const keys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+    char *wrong = NULL;
+    for (size_t i = 0; i < COUNT(keys) && !wrong; i++) {
+        const cJSON *id = json_get(config, keys[i]);
+        if (id && !cJSON_IsNull(id) && !cJSON_IsArray(id))
+            wrong = wrong_id(keys[i], id, vocab);
+        for (const cJSON *one = cJSON_IsArray(id) ? id->child : NULL; one && !wrong;
+             one = one->next)
+            wrong = wrong_id(keys[i], one, vocab);
+    }
+    return wrong;
+}
+
+/* Returns a message if special token ids are outside the vocabulary, or layer_types has another
+ * number of layers; NULL: all is well. transformers fails with such files, some of them later. */
+static char *contradicts(const cJSON *config)
+{
+    const cJSON *kinds = json_get(config, "layer_types");
+    const int n = cJSON_GetArraySize(kinds);
+    const double layers = number(config, family_of(config), "num_hidden_layers");
+    if (cJSON_IsArray(kinds) && layers > 0 && n != layers)
+        return format("layer_types has %d layers, but num_hidden_layers is %.0f", n, layers);
+    return hf_config_ids(config, number(config, family_of(config), "vocab_size"));
+}
+
 void hf_config_fewer(cJSON *ours, const cJSON *theirs)
 {
     cJSON *own = json_get(ours, "vocab_size");
@@ -640,10 +695,13 @@ char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest)
             add(&list, what);
         free(what);
     }
-    char *window = outgrown(theirs, longest);
-    if (window)
-        add(&list, window);
-    free(window);
+    char *wrong[] = {outgrown(theirs, longest), overlong(theirs, longest),
+                     list ? NULL : contradicts(theirs)};
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        if (wrong[i])
+            add(&list, wrong[i]);
+        free(wrong[i]);
+    }
     return list;
 }
 

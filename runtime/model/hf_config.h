@@ -44,6 +44,9 @@ int hf_config_keys(const cJSON *config, HfKey **keys);
 cJSON *hf_config_rope(const cJSON *config, char **error);
 /* Returns a message if a key and another name of it have different values; NULL: none does. */
 char *hf_config_twice(const cJSON *config);
+/* Returns a message if bos_token_id, eos_token_id or pad_token_id is neither null nor ids below
+ * vocab (0: unknown); malloc'ed. NULL: all is well. For config.json and generation_config.json. */
+char *hf_config_ids(const cJSON *config, double vocab);
 /* Describes a model_type that is not a supported family; NULL: unknown. */
 const char *hf_config_other(const char *model_type);
 /* Sets the weights' dtype ("float32", "bfloat16", "float16") and the RoPE base and scaling, under

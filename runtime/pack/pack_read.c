@@ -95,9 +95,12 @@ static char *convert_line(const char *line, const char *path)
     return all;
 }
 
-/* Returns the encoding of JSON rows in UTF-16 without byte order mark, or NULL. */
-static const char *utf16_rows(const char *head, size_t n)
+/* Returns the encoding of text in UTF-32, or of JSON rows in UTF-16 without byte order mark, or
+ * NULL. */
+static const char *wide_text(const char *head, size_t n)
 {
+    if (n >= 4 && (!memcmp(head, "\xff\xfe\0\0", 4) || !memcmp(head, "\0\0\xfe\xff", 4)))
+        return "UTF-32";
     if (n < 4 || !head[0] == !head[1])
         return NULL;
     const bool little = head[0];
@@ -156,8 +159,8 @@ static char *refuse(const Reader *r)
 {
     const char *head = r->buf + r->start;
     size_t n = r->end - r->start;
-    const char *wide = utf16_rows(head, n);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    const char *wide = wide_text(head, n);
+    for (size_t i = 0; !wide && i < sizeof refused / sizeof *refused; i++) {
         size_t magic = strlen(refused[i].magic);
         if (!ends_with_any(r->path, refused[i].endings) &&
             (!magic || n < magic || memcmp(head, refused[i].magic, magic)))

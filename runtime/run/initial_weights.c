@@ -11,6 +11,7 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/json.h"
 #include "runtime/model/hf.h"
+#include "runtime/model/hf_config.h"
 #include "runtime/model/model_parts.h"
 #include "runtime/run/card.h"
 
@@ -26,10 +27,29 @@ static void check_there(const char *flag, const char *folder)
         die(EXIT_CONFIG, "%s %s: no such folder%s", flag, folder, path_hint(folder));
 }
 
+/* Checks the ids of generation_config.json. */
+static char *check_generation(const char *folder)
+{
+    static const char name[] = "generation_config.json";
+    enum { JSON_MAX = 64 << 20 };
+    char *path = folder_join(folder, name), *error = NULL;
+    cJSON *json = file_named(path) ? folder_read_json(folder, name, JSON_MAX, &error) : NULL,
+          *config = json ? folder_read_json(folder, "config.json", JSON_MAX, &error) : NULL;
+    const cJSON *vocab = json_get(config, "vocab_size");
+    char *wrong = error ? NULL : hf_config_ids(json, vocab ? vocab->valuedouble : 0);
+    if (wrong)
+        error = format("%s: %s", path, wrong);
+    cJSON_Delete(json), cJSON_Delete(config);
+    free(path), free(wrong);
+    return error;
+}
+
 /* Ends the program if checkpoints could not copy the files of the base model. */
 static void check_extras(const Checkpoints *c)
 {
     char *error = c->base && c->source == c->base ? folder_check_extras(c->base) : NULL;
+    if (!error && c->base && c->source == c->base)
+        error = check_generation(c->base);
     if (error)
         die(EXIT_DATA, "%s; checkpoints copy this file: repair it, or take it out of the folder",
             error);

@@ -1,32 +1,72 @@
 #!/bin/bash
-# Mistakes and contradictions in files that others made, each with one line and before the first step; or the right
-# result, where a file is only unusual.
+# Mistakes and contradictions in files that others made: each gives one line, before the first step; a file that is only
+# unusual is read.
 source "$(dirname "$0")/lib.sh"
 programs <<'END'
 gpt2_tiny gpt2_tiny
-llama_rows llama_rows
+qwen2_tiny qwen2_tiny
 END
-rm -rf "$scratch/in"
-cp -rL $ref/gpt2_tiny "$scratch/in"
-cp -r "$scratch/in" "$scratch/kept"
-again() { rm -rf "$scratch/in" && cp -r "$scratch/kept" "$scratch/in"; }
-
-# refuses NAME CODE TEXT [FLAGS]: of gpt2_tiny with the files in $scratch/in, which are put right afterwards
+fresh() { rm -rf "$scratch/in" && cp -rL "$ref/$1" "$scratch/in"; }
+# runs PROGRAM [FLAGS]: --dry-run with the files in $scratch/in, of $data; what it said is in $scratch/said
+data=tokens.safetensors
+runs() {
+    timeout 60 "$work/$1/train" --data "$scratch/in/$data" --init-from "$scratch/in/model" \
+        --out "$scratch/out" --dry-run "${@:2}" >"$scratch/said" 2>&1
+}
+# refuses NAME CODE TEXT PROGRAM [FLAGS]: one line, and this code
 refuses() {
-    local name=$1 want=$2 text=$3 code said
-    said=$(timeout 60 "$work/gpt2_tiny/train" --data "$scratch/in/tokens.safetensors" --init-from "$scratch/in/model" \
-        --out "$scratch/out" --dry-run "${@:4}" 2>&1)
+    local name=$1 want=$2 text=$3 code
+    runs "${@:4}"
     code=$?
-    verdict "$name" "$([ $code = "$want" ] || echo "exit $code, want $want: $(tail -n 2 <<<"$said")"
-        [ "$(grep -c '^\(rank\|train:\) ' <<<"$said")" = 1 ] || echo "not one line: $(head -n 3 <<<"$said")"
-        grep -q -- "^\(rank\|train:\) .*$text" <<<"$said" || echo "no '$text' in: $(head -n 3 <<<"$said")")"
-    again
+    verdict "$name" "$([ $code = "$want" ] || echo "exit $code, want $want: $(tail -n 2 "$scratch/said")"
+        [ "$(grep -c '^\(rank\|train:\) ' "$scratch/said")" = 1 ] || echo "not one line: $(head -n 3 "$scratch/said")"
+        grep -q -- "^\(rank\|train:\) .*$text" "$scratch/said" || echo "no '$text' in: $(head -n 3 "$scratch/said")")"
 }
 
 # ---- token files
 
+fresh gpt2_tiny
 sed -i 's/"documents":"11"/"documents":"12"/' "$scratch/in/tokens.safetensors"
-refuses "another number of documents" 88 'tokens.safetensors: metadata documents: is 12, but the file has 11 documents'
+refuses "another number of documents" 88 'tokens.safetensors: metadata documents: is 12, but the file has 11 documents' \
+    gpt2_tiny
+fresh gpt2_tiny
 sed -i 's/"sha256":"c7e66be/"sha256":"c7e66bg/' "$scratch/in/tokens.safetensors"
-refuses "a sha256 that is none" 88 'tokens.safetensors: metadata sha256: must be at most 64 hexadecimal digits'
+refuses "a sha256 that is none" 88 'tokens.safetensors: metadata sha256: must be at most 64 hexadecimal digits' gpt2_tiny
+
+# ---- config.json and generation_config.json
+
+# sets FILE JQ
+sets() { jq "$2" "$scratch/in/model/$1" >"$scratch/new" && cp "$scratch/new" "$scratch/in/model/$1"; }
+while IFS='|' read -r change text; do
+    fresh qwen2_tiny
+    sets config.json "$change"
+    refuses "config.json: $change" 83 "config.json: $text" qwen2_tiny
+done <<'END'
+.eos_token_id = 300|eos_token_id is 300, but vocab_size is 257;
+.eos_token_id = [256, 257]|eos_token_id is 257, but vocab_size is 257;
+.eos_token_id = "256"|eos_token_id is "256": must be a token id or null;
+.pad_token_id = 1.5|pad_token_id is 1.5: must be a token id or null;
+.layer_types = ["full_attention"]|layer_types has 1 layers, but num_hidden_layers is 2;
+.max_position_embeddings = 16|max_position_embeddings is 16, but this binary was built for sequences of 32; .*seq.max=16
+END
+fresh qwen2_tiny
+sets config.json '.eos_token_id = [256, 0] | .pad_token_id = -1 | .bos_token_id = null | .layer_types = null'
+runs qwen2_tiny
+verdict "config.json: lists, null and -1" "$([ $? = 0 ] || tail -n 2 "$scratch/said")"
+for ids in '"x"' 257 '[0, 257]'; do
+    echo "{\"eos_token_id\":$ids}" >"$scratch/in/model/generation_config.json"
+    refuses "generation_config.json: $ids" 88 'generation_config.json: eos_token_id is .*; checkpoints copy this file' \
+        qwen2_tiny
+done
+
+# ---- raw data
+
+fresh gpt2_tiny
+rows() { data=$3 refuses "$1" 88 "$2" gpt2_tiny --tokenizer bytes; }
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n' | tee "$scratch/in/text.txt" \
+    >"$scratch/in/rows.jsonl"
+rows "rows that git-lfs left out" 'rows.jsonl: a pointer of git-lfs, .*: git lfs pull' rows.jsonl
+rows "text that git-lfs left out" 'text.txt: a pointer of git-lfs, .*: git lfs pull' text.txt
+echo '{"text":"a"}' | iconv -f UTF-8 -t UTF-32 >"$scratch/in/rows.jsonl"
+rows "UTF-32" 'rows.jsonl: UTF-32 data, .*iconv -f UTF-32 -t UTF-8' rows.jsonl
 exit $failed
