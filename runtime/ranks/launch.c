@@ -432,13 +432,8 @@ char *launch_command(const Launch *l, int n, const char *program, bool torchrun)
 
 const char *launch_precision_conflict(char *const *env, const char *precision)
 {
-    static const struct { const char *theirs, *ours; } same[] =
-        { { "no", "fp32" }, { "fp16", "fp16" }, { "bf16", "bf16" } };
     const char *said = value_of(env, "ACCELERATE_MIXED_PRECISION");
-    for (size_t i = 0; said && i < sizeof same / sizeof *same; i++)
-        if (!strcmp(same[i].theirs, said) && !strcmp(same[i].ours, precision))
-            return NULL;
-    return said;
+    return said && strcmp(said, "no") && strcmp(said, precision) ? said : NULL;
 }
 
 char *launch_port_of(char *const *env, const char *name, int *port)

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base.h"
@@ -432,6 +433,9 @@ void checkpoint_out(const char *out)
     }
     free(list);
     free(state);
+    struct stat is;
+    if (stat(out, &is) == 0 && !S_ISDIR(is.st_mode))
+        die(EXIT_CONFIG, "--out %s is not a folder: name another path, or remove it", out);
 }
 
 bool checkpoint_find(Checkpoints *c, const Model *m)

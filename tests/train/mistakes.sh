@@ -69,4 +69,23 @@ rows "rows that git-lfs left out" 'rows.jsonl: a pointer of git-lfs, .*: git lfs
 rows "text that git-lfs left out" 'text.txt: a pointer of git-lfs, .*: git lfs pull' text.txt
 echo '{"text":"a"}' | iconv -f UTF-8 -t UTF-32 >"$scratch/in/rows.jsonl"
 rows "UTF-32" 'rows.jsonl: UTF-32 data, .*iconv -f UTF-32 -t UTF-8' rows.jsonl
+
+# ---- the run folder; launchers
+
+fresh gpt2_tiny
+data=tokens.safetensors
+touch "$scratch/file"
+for out in file file/below; do
+    code=$([ $out = file ] && echo 80 || echo 90)
+    "$work/gpt2_tiny/train" --data "$scratch/in/$data" --init-from none --out "$scratch/$out" --steps 1 >"$scratch/said" 2>&1
+    verdict "--out $out" "$([ $? = "$code" ] || tail -n 2 "$scratch/said"
+        [ $out != file ] || grep -q -- '--out .*/file is not a folder: name another path' "$scratch/said" || cat "$scratch/said")"
+done
+for type in fp16 bf16 fp8; do
+    ACCELERATE_MIXED_PRECISION=$type refuses "accelerate launch --mixed_precision $type" 80 \
+        "ACCELERATE_MIXED_PRECISION is $type, but .*precision=fp32: start it with --mixed_precision no, or .*precision=$type" \
+        gpt2_tiny
+done
+ACCELERATE_MIXED_PRECISION=no runs gpt2_tiny
+verdict "accelerate launch without a type" "$([ $? = 0 ] || tail -n 2 "$scratch/said")"
 exit $failed
