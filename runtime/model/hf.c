@@ -428,7 +428,9 @@ void hf_init(Model *m, const char *folder, uint64_t seed, bool allow_nonfinite)
 
 void hf_check(Model *m, const char *folder, bool adapter)
 {
-    if (adapter)
+    if (adapter && m->adapter_folders)
+        m->adapter_folders->check(m, folder);
+    else if (adapter)
         hf_check_kind(m, folder, true);
     else
         take_in(m, folder, false, NULL, true);

@@ -64,9 +64,11 @@ char *hf_write_weights(const Model *m, const char *folder, const char *file);
 void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite);
 void hf_save_adapter(const Model *m, const char *folder, const HfHow *how);
 char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);
-/* The same functions, for code of all programs, through Model.adapter_folders. */
+/* The same functions, for code of all programs, through Model.adapter_folders. check: as load,
+ * without reading the weights. */
 struct AdapterFolders {
     void (*load)(Model *m, const char *folder, bool allow_nonfinite);
+    void (*check)(Model *m, const char *folder);
     void (*save)(const Model *m, const char *folder, const HfHow *how);
     char *(*write)(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);
 };

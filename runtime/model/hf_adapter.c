@@ -206,7 +206,8 @@ static char *whole_name(const char *name)
     return base != name ? format("%s%s%s", wrapped, decoder, base) : format("%s", name);
 }
 
-void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
+/* Checks an adapter folder; reads: reads its weights, too. */
+static void take_in(Model *m, const char *folder, bool reads, bool allow_nonfinite)
 {
     cJSON *ours = own_config(m);
     hf_check_kind(m, folder, true);
@@ -262,7 +263,8 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     error = hf_want_check(want, n, path);
     if (error)
         die(EXIT_MISMATCH, "%s", error);
-    hf_want_read(want, n, allow_nonfinite);
+    if (reads)
+        hf_want_read(want, n, allow_nonfinite);
     for (int i = 0; i < n; i++)
         free(want[i].name);
     free(want);
@@ -272,6 +274,13 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     cJSON_Delete(ours);
     cJSON_Delete(theirs);
 }
+
+void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
+{
+    take_in(m, folder, true, allow_nonfinite);
+}
+
+static void check_adapter(Model *m, const char *folder) { take_in(m, folder, false, true); }
 
 static WeightsItem *items(const Model *m, const cJSON *config, const HfHow *how, int *n)
 {
@@ -331,4 +340,5 @@ void hf_save_adapter(const Model *m, const char *folder, const HfHow *how)
     hf_replace(m, folder, how, write_adapter);
 }
 
-const AdapterFolders hf_adapter_folders = {hf_load_adapter, hf_save_adapter, hf_write_adapter};
+const AdapterFolders hf_adapter_folders = {hf_load_adapter, check_adapter, hf_save_adapter,
+                                          hf_write_adapter};

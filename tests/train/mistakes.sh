@@ -5,6 +5,7 @@ source "$(dirname "$0")/lib.sh"
 programs <<'END'
 gpt2_tiny gpt2_tiny
 qwen2_tiny qwen2_tiny
+qwen2_lora qwen2_lora
 END
 fresh() { rm -rf "$scratch/in" && cp -rL "$ref/$1" "$scratch/in"; }
 # runs PROGRAM [FLAGS]: --dry-run with the files in $scratch/in, of $data; what it said is in $scratch/said
@@ -58,6 +59,20 @@ for ids in '"x"' 257 '[0, 257]'; do
     refuses "generation_config.json: $ids" 88 'generation_config.json: eos_token_id is .*; checkpoints copy this file' \
         qwen2_tiny
 done
+
+# ---- adapters
+
+while IFS='|' read -r change code text; do
+    fresh qwen2_lora
+    (cd "$scratch/in/adapter_init" && eval "$change")
+    refuses "adapter: $change" "$code" "$text" qwen2_lora --adapter "$scratch/in/adapter_init"
+done <<'END'
+sed -i 's/"r": 4/"r": 8/' adapter_config.json|83|adapter_config.json: r is 8, this binary was built for 4
+echo '{' >adapter_config.json|88|adapter_config.json: line 2, byte 2: expected a key
+rm adapter_config.json|88|adapter_config.json: No such file
+rm adapter_model.safetensors|88|adapter_model.safetensors: No such file
+: >adapter_model.safetensors|88|adapter_model.safetensors: not a safetensors file: 0 bytes
+END
 
 # ---- raw data
 
