@@ -114,7 +114,19 @@ const char *tokenizer_class_differs(const char *class, const cJSON *tokenizer, c
     return "its parts";
 }
 
+const char *tokenizer_class_of(const char *model_type)
+{
+    static const struct { const char *type, *class; } row[] = {
+        {"gpt2", "GPT2Tokenizer"},     {"qwen2", "Qwen2Tokenizer"},
+        {"qwen3", "Qwen2Tokenizer"},   {"gemma", "GemmaTokenizer"},
+        {"gemma3_text", "GemmaTokenizer"}, {"bert", "BertTokenizer"}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (!strcmp(row[i].type, model_type))
+            return row[i].class;
+    return NULL;
+}
+
 const char *tokenizer_class_forced(const char *model_type)
 {
-    return strcmp(model_type, "qwen2") ? NULL : "Qwen2Tokenizer";
+    return strcmp(model_type, "qwen2") ? NULL : tokenizer_class_of(model_type);
 }

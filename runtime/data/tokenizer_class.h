@@ -9,6 +9,9 @@
  * this tokenizer_class, such as "its pre_tokenizer"; NULL: nothing. config: tokenizer_config.json.
  * Static. */
 const char *tokenizer_class_differs(const char *class, const cJSON *tokenizer, const cJSON *config);
+/* Returns the class that AutoTokenizer takes for this model_type of config.json if
+ * tokenizer_config.json names none; NULL: one that reads any tokenizer.json as it is. Static. */
+const char *tokenizer_class_of(const char *model_type);
 /* Returns the class that AutoTokenizer takes for this model_type of config.json, whatever
  * tokenizer_class is; NULL: it takes tokenizer_class. Static. */
 const char *tokenizer_class_forced(const char *model_type);

@@ -276,7 +276,7 @@ static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p
 
 /* Lets both answers begin after as many tokens as the first of them, as TRL does. begin: of each
  * part in the ids, and their end. Returns that number. */
-static size_t begin_alike(Encoded *e, const size_t *begin)
+static size_t begin_alike(Encoded *e, const size_t *begin, RowOut *row)
 {
     size_t answer[PACK_PARTS];
     for (int i = 0; i < PACK_PARTS; i++)
@@ -284,6 +284,7 @@ static size_t begin_alike(Encoded *e, const size_t *begin)
             if (e->target[begin[i] + answer[i]])
                 break;
     const size_t first = answer[0] < answer[1] ? answer[0] : answer[1];
+    row->joined |= answer[0] != answer[1];
     for (int i = 0; i < PACK_PARTS; i++)
         memset(e->target + begin[i] + first, 1, answer[i] - first);
     return first;
@@ -305,7 +306,7 @@ static char *encode(const Rules *rules, const Tokenizer *tok, const Sample *s, E
     }
     if (!error) {
         row->second = begin[1] - begin[0];
-        row->prompt = begin_alike(e, begin);
+        row->prompt = begin_alike(e, begin, row);
         for (int i = 0; i < PACK_PARTS && !row->prompt; i++)
             if (begin[i] < begin[i + 1])
                 e->target[begin[i]] = 0; /* nothing predicts it */

@@ -274,6 +274,7 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
     size_t n = e->n - begin - head, same = 0;
     while (same < head && same < n && e->id[begin + same] == e->id[begin + head + same])
         same++;
+    row->joined |= same < head;
     row->not_prefix |= same < head;      /* a token that joins both is of the answer, as in TRL */
     memmove(e->id + begin, e->id + begin + head, n * sizeof *e->id);
     e->n = begin + n;
@@ -282,7 +283,7 @@ char *encode_answered(const Rules *rules, const Tokenizer *tok, const char *prom
         memset(e->target + begin, 0, same);
     error = spans_hide(tok, answer.masked,
                        &(Spanned){joined, completion - answer.before, np - answer.before, 0,
-                                  answer.before + nc}, true, begin, e);
+                                  answer.before + nc}, true, begin, e, row);
     free(joined);
     return error;
 }

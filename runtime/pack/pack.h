@@ -306,7 +306,7 @@ enum {
     PACK_LENGTH = 1024,          /* default length of rows */
     PACK_MIN_WORDS = 5,          /* default of --min-words */
     PACK_WORDS = 10000,          /* default size of a word vocabulary of the data */
-    PACK_VERSION = 3             /* changes when the same data give other records */
+    PACK_VERSION = 2             /* changes when the same data give other records */
 };
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
@@ -354,6 +354,8 @@ struct RowOut {
     bool rendered;               /* by Rules.render */
     const cJSON *tools;          /* borrowed while the row is encoded; NULL: none */
     bool not_prefix;             /* the whole does not begin with the prompt's tokens */
+    bool joined;                 /* a token across a border is a target, or one is excluded: earlier
+                                  * releases began answers elsewhere */
     bool blank;                  /* the prompt is a string ending in a space or tab */
     bool empty;                  /* an answer is empty: only its end is learned */
     bool turns;                  /* its system or history became turns of a conversation */
@@ -484,7 +486,7 @@ typedef struct {
  * [begin, end) in characters of the string, NULL: none. A token with a byte of a span is
  * excluded. */
 char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
-                 size_t at, Encoded *e);
+                 size_t at, Encoded *e, RowOut *row);
 /* Reads span [begin, end) of a string, to offsets in bytes. */
 char *spans_read(const cJSON *span, const char *string, size_t *begin, size_t *end);
 /* Sets *count to the number of ids of a text, which begin at `at`, that end within its first n
@@ -575,7 +577,7 @@ struct Pack {
     PartOut part[PACK_PARTS];
     int64_t ntokens, ndocs, nbytes, ntargets;    /* of all parts */
     bool finds_targets;          /* the objective chooses its targets */
-    int64_t dropped[NDROPS], cut, not_prefix, more_answers, nchats, nrendered, nquestions;
+    int64_t dropped[NDROPS], cut, not_prefix, njoined, more_answers, nchats, nrendered, nquestions;
     int64_t padded;              /* rows of arrays that end with padding */
     int64_t nform[NFORMATS];     /* rows by format */
     int64_t nalso[NFORMATS];     /* rows that also fit format i; the first was read as taken[i] */

@@ -351,9 +351,11 @@ static char *message_targets(const Tokenizer *tok, const ChatMessage *s, const c
     if (from)
         error = spans_count(tok, text, from, false, at, &first, &inside, e);
     row->not_prefix |= inside && s->turn == TARGET_ANSWER;
+    row->joined |= inside;
     inside = false;
     if (!error && end < n)
         error = spans_count(tok, text, end, false, at, &last, &inside, e);
+    row->joined |= inside;
     for (size_t i = at + first; !error && i < at + last + inside && i < e->n; i++)
         e->target[i] = s->hidden ? TARGET_HIDDEN : 1;
     e->hides |= s->hidden;
@@ -375,7 +377,7 @@ static char *talk_encode(const Talk *t, const Tokenizer *tok, Encoded *e, RowOut
         for (int k = i; k < next && !error; k++) {
             const ChatMessage *s = &t->message[k];
             const Spanned content = {text, s->content, s->from - begin, s->cut, s->kept};
-            error = spans_hide(tok, s->masked, &content, false, at, e);
+            error = spans_hide(tok, s->masked, &content, false, at, e, row);
         }
     }
     return error;

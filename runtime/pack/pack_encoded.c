@@ -227,18 +227,20 @@ char *spans_read(const cJSON *span, const char *string, size_t *begin, size_t *e
 }
 
 char *spans_hide(const Tokenizer *tok, const cJSON *masked, const Spanned *s, bool specials,
-                 size_t at, Encoded *e)
+                 size_t at, Encoded *e, RowOut *row)
 {
     if (masked && !cJSON_IsArray(masked))
         return format("masked: must be a list of [begin, end)");
     for (const cJSON *span = masked ? masked->child : NULL; span; span = span->next) {
         size_t first, last, begin, end;
-        bool inside;
+        bool inside = false;
         char *error = spans_read(span, s->string, &begin, &end);
         if (!error && begin < end)
             error = spans_count(tok, s->text, place_of(s, begin), specials, at, &first, &inside, e);
+        row->joined |= inside;
         if (!error && begin < end)
             error = spans_count(tok, s->text, place_of(s, end), specials, at, &last, &inside, e);
+        row->joined |= inside;
         if (error)
             return error;
         for (size_t i = at + first; begin < end && i < at + last + inside && i < e->n; i++)

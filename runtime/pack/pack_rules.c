@@ -284,7 +284,8 @@ void rules_fingerprint(const Work *w, const char *bytes, const char *files, char
 {
     char *without = keys_named(&w->rules, "without", w->pack.unread),
          *skipped = pack_skipped(&w->pack);
-    char *more = format("%s%s%s%s%s%s", w->pack.nturns ? " turns" : "", without,
+    char *more = format("%s%s%s%s%s%s%s", w->pack.nturns ? " turns" : "",
+                        w->pack.njoined ? " joined" : "", without,
                         *skipped ? " malformed " : "", skipped,
                         w->pack.nrendered ? " template " : "",
                         w->pack.nrendered ? render_id(w->rules.render) : "");

@@ -216,6 +216,7 @@ void pack_count(Pack *p, const RowOut *row, const char *file)
 {
     p->nbytes += row->bytes;
     p->nform[row->form]++;
+    p->njoined += row->joined;
     count_at(&p->not_prefix, &p->first_merge, row->not_prefix && !row->blank, row, file);
     count_at(&p->nblank, &p->first_blank, row->blank, row, file);
     count_at(&p->nempty, &p->first_empty, row->empty, row, file);

@@ -435,7 +435,7 @@ void checkpoint_out(const char *out)
     free(state);
     struct stat is;
     if (stat(out, &is) == 0 && !S_ISDIR(is.st_mode))
-        die(EXIT_CONFIG, "--out %s is not a folder: name another path, or remove it", out);
+        die(EXIT_IO, "--out %s is not a folder: name another path, or remove it", out);
 }
 
 bool checkpoint_find(Checkpoints *c, const Model *m)

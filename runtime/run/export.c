@@ -135,7 +135,8 @@ static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
 
 /* Writes tokenizer_config.json; own_template: without its template, which chat_template.jinja
  * replaces. */
-static char *complete_config(const char *folder, const Tokenizer *t, bool own_template)
+static char *complete_config(const char *folder, const ExportFiles *x, const Tokenizer *t,
+                             bool own_template)
 {
     const bool there = has(folder, "tokenizer_config.json");
     char *error = NULL;
@@ -149,16 +150,20 @@ static char *complete_config(const char *folder, const Tokenizer *t, bool own_te
         cJSON_AddStringToObject(config, "eos_token", tokenizer_eos_text(t));
         changed = true;
     }
-    cJSON *tokenizer = read_object(folder, "tokenizer.json", &error);
-    if (tokenizer && !json_get(config, "auto_map") &&
-        tokenizer_class_differs(word_of(config, class_key), tokenizer, config)) {
+    cJSON *tokenizer = read_object(folder, "tokenizer.json", &error),
+          *model = error ? NULL : read_object(folder, "config.json", &error);
+    const char *class = *word_of(config, class_key) ? word_of(config, class_key)
+                        : there && !x->adapter ? tokenizer_class_of(word_of(model, "model_type"))
+                                               : "";
+    if (class && model && !json_get(config, "auto_map") &&
+        tokenizer_class_differs(class, tokenizer, config)) {
         cJSON_DeleteItemFromObjectCaseSensitive(config, class_key);
         cJSON_AddStringToObject(config, class_key, tokenizer_class_plain);
         changed = true;
     }
     if (changed && !error)
         error = write_object(folder, "tokenizer_config.json", config);
-    cJSON_Delete(tokenizer), cJSON_Delete(config);
+    cJSON_Delete(tokenizer), cJSON_Delete(model), cJSON_Delete(config);
     return error;
 }
 
@@ -299,7 +304,7 @@ static char *complete_folder(const char *folder, const void *with)
     if (!error && is_custom)
         error = complete_template(folder, render, chat, &is_custom);
     if (!error && t && !words)
-        error = complete_config(folder, t, is_custom);
+        error = complete_config(folder, x, t, is_custom);
     if (!error && there && x->trained && card_generates(x->m))
         error = complete_ends(folder, x, t, chat, render);
     render_free(render);

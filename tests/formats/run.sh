@@ -926,12 +926,14 @@ fingerprint() {                 # ROW, options
 }
 alpaca_row='{"instruction":"q","input":"","output":"a","system":"BE KIND","tools":"[1]"}'
 verdict "fingerprints: as before" "$(
-    [ "$(fingerprint '{"prompt":"q","completion":"a","id":3}')" = 635977f23b287abc ] || echo metadata
-    [ "$(fingerprint "$alpaca_row" '--ignore-keys tools,system')" = f22ecb97830dd3b4 ] || echo ignored
-    [ "$(fingerprint "$alpaca_row" '--ignore-keys tools')" != f22ecb97830dd3b4 ] || echo used
+    [ "$(fingerprint '{"prompt":"q","completion":"a","id":3}')" = 7ab5dac6e0b16c19 ] || echo metadata
+    [ "$(fingerprint '{"prompt":"Is it?","completion":" the"}')" = 6ce18366bebd6a0d ] || echo 'a border of tokens'
+    [ "$(fingerprint '{"prompt":"Is it? ","completion":"the"}')" != f4ae9a662faddc6f ] || echo 'a token across it'
+    [ "$(fingerprint "$alpaca_row" '--ignore-keys tools,system')" = aa15a446d1517672 ] || echo ignored
+    [ "$(fingerprint "$alpaca_row" '--ignore-keys tools')" != aa15a446d1517672 ] || echo used
     own='{"system":"s","question":"a","chosen":"c","rejected":"d"}'
-    [ "$(fingerprint "$own")" = 04f662715e5efaf4 ] || echo 'a system message of a question'
-    [ "$(fingerprint "$own" '--ignore-keys system')" != 04f662715e5efaf4 ] || echo 'an ignored one')"
+    [ "$(fingerprint "$own")" = a1bb9a7b90763b62 ] || echo 'a system message of a question'
+    [ "$(fingerprint "$own" '--ignore-keys system')" != a1bb9a7b90763b62 ] || echo 'an ignored one')"
 refuse "--ignore-keys misspelt" "$good" "--ignore-keys tolls" '--ignore-keys tolls: no row has this key'
 refuse "--ignore-keys of nothing" "$good" "--ignore-keys ," 'must be keys separated by commas'
 refuse "turns without a chat format" '{"prompt":"a","completion":"b","system":"s"}' "" \
