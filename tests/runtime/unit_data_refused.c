@@ -247,7 +247,7 @@ void test_refused(const char *scratch, const char *packed, const char *rows, con
     refused("files that tell of other ids", pair, &r, EXIT_MISMATCH,
             "have 257 and 257 ids, mask_id 255 and -1, pad_id -1 and 255: ");
     check(truncate(bad, 700) == 0, "cut", "truncate");
-    refused("a truncated file", bad, &r, EXIT_DATA, "the file has 332 bytes of data");
+    refused("a truncated file", bad, &r, EXIT_DATA, "the file has 348 bytes of data");
     mask[doc[7] + 1] = 1;
     changed_in_place(scratch);
     overfull();
