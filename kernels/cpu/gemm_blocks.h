@@ -128,21 +128,22 @@ static inline GemmPartRange gemm_term_parts(const GemmTerm *term, int64_t j, int
 }
 
 /* C (m, columns) of one panel, which begins at column j of the block. Transposed tiles, and with
- * AVX2 partial ones, are computed in a buffer first. */
+ * AVX2 partial ones, are computed in a buffer first. finish belongs to this panel. */
 static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPacked *p,
                               const float *b, int64_t ldb, int64_t m, int64_t j,
-                              int64_t columns, GemmFinish finish)
+                              int64_t columns, GemmFinish *finish)
 {
     const int vectors = columns > t->lanes ? 2 : 1, width = vectors * t->lanes;
-    const bool direct = !finish.transposed && (columns == width || t->lanes > 8);
-    const int64_t ci = finish.transposed && !finish.rounded ? 1 : ldc;
-    const int64_t to = finish.transposed ? 1 : finish.ld;
+    const bool direct = !finish->transposed && (columns == width || t->lanes > 8);
+    const int64_t ci = finish->transposed && !finish->rounded ? 1 : ldc;
+    const int64_t to = finish->transposed ? 1 : finish->ld;
     const GemmFinish raw = { .scale = 1, .columns = width };
+    act_t *rounded = finish->rounded;
     GemmInput in = { .b = b, .ahead = (const char *)b, .ai = p->ai, .ldb = ldb, .k = p->k };
-    finish.columns = columns;
+    finish->columns = columns;
     if (p->term) {
         const GemmPartRange parts = gemm_term_parts(p->term, p->column + j, columns,
-                                                    finish.transposed);
+                                                    finish->transposed);
         in.term = parts.end > parts.first ? (parts.end - parts.first) * p->units : 0;
         in.term_a = p->term_a + parts.first * p->units;
         in.term_b = p->term_b + (j * p->term->parts + parts.first * width) * p->units;
@@ -160,16 +161,16 @@ static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPac
             size++;
         const int rows = t->rows[vectors - 1][size];
         GemmTile *tile = t->tile[vectors - 1][size][p->strips];
+        if (rounded)
+            finish->rounded = rounded + i * to;
         if (direct) {
-            tile(c + i * ci, ldc, a, &in, &finish);
+            tile(c + i * ci, ldc, a, &in, finish);
         } else {
             tile(sums, width, a, &in, &raw);
-            gemm_finish_tile(c + i * ci, ldc, sums, width, rows, columns, i, &finish);
+            gemm_finish_tile(c + i * ci, ldc, sums, width, rows, columns, i, finish);
         }
         i += rows;
         in.term_a += rows * GEMM_TERM_STRIDE;
-        if (finish.rounded)
-            finish.rounded += rows * to;
     }
 }
 
@@ -179,24 +180,25 @@ static inline int64_t gemm_panel_width(const GemmTiles *t, int64_t columns)
     return columns > t->lanes ? 2 * t->lanes : t->lanes;
 }
 
-/* C (m, n) of packed operands. */
+/* C (m, n) of packed operands. finish is changed: a copy of it would wait for the tiles' stores. */
 static inline void gemm_block(const GemmTiles *t, float *c, int64_t ldc, GemmPacked *p, int64_t m,
-                              int64_t n, GemmFinish finish)
+                              int64_t n, GemmFinish *finish)
 {
     const int width = 2 * t->lanes;
-    const int64_t cj = finish.transposed && !finish.rounded ? ldc : 1;
-    const int64_t to = finish.transposed ? finish.ld : 1;
+    const int64_t cj = finish->transposed && !finish->rounded ? ldc : 1;
+    const int64_t to = finish->transposed ? finish->ld : 1;
+    const float *bias = finish->bias;
+    act_t *rounded = finish->rounded;
     for (int64_t j = 0; j < n; j += width) {
         const int64_t columns = n - j < width ? n - j : width;
         const int64_t stored = gemm_panel_width(t, columns);
-        if (p->b_in_place && columns == stored)
-            gemm_panel(t, c + j * cj, ldc, p, p->b_rows + j, p->ldb, m, j, columns, finish);
-        else
-            gemm_panel(t, c + j * cj, ldc, p, p->b + j * p->k, stored, m, j, columns, finish);
-        if (finish.bias && !finish.transposed)
-            finish.bias += width;
-        if (finish.rounded)
-            finish.rounded += width * to;
+        const bool in_place = p->b_in_place && columns == stored;
+        if (bias && !finish->transposed)
+            finish->bias = bias + j;
+        if (rounded)
+            finish->rounded = rounded + j * to;
+        gemm_panel(t, c + j * cj, ldc, p, in_place ? p->b_rows + j : p->b + j * p->k,
+                   in_place ? p->ldb : stored, m, j, columns, finish);
     }
 }
 
@@ -472,7 +474,7 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                                                  rows, columns, k, t);
                     if (next.shares > 0)
                         gemm_take_lines(&p.ahead, &next, i + rows - i0, end - i0);
-                    gemm_block(t, to, rounds ? p.columns : s->ldc, &p, rows, columns, finish);
+                    gemm_block(t, to, rounds ? p.columns : s->ldc, &p, rows, columns, &finish);
                     next.taken = p.ahead.b.taken;
                 }
             }
