@@ -1,8 +1,8 @@
 /* gemm_blocks.h -- blocked matrix product with fp32 sums: C = scale * (A B + bias) + beta * C.
  *
  * In:    A (m, k) and B (k, n) act_t, each with one stride of 1; C (m, n) with contiguous rows.
- * Out:   each element: multiply-adds in the order of k, in blocks of GEMM_DEPTH, in order; then
- *        those of a low-rank term.
+ * Out:   each element: multiply-adds in the order of k, in blocks of gemm_depth(), in order;
+ *        then those of a low-rank term.
  * Keeps: the bits of row i depend on row i of A and on B alone: not on m or threads; those of fused
  *        multiply-adds not on the vector width either.
  * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Tiles
@@ -48,19 +48,19 @@ typedef struct {
     int64_t count, tiles, due;
 } GemmAhead;
 
-/* Packed blocks of both operands, `k` units deep: a unit is a float, or a pair of bf16 values with
- * consecutive k, the first one in the low half. A: rows GEMM_STRIDE units apart or, with `strips`,
- * strips of GEMM_STRIP rows stored column by column. B: panels of one or two vectors a row, the
- * last one padded with zeros; with b_in_place only that one, the others are read where they are.
- * c (chunk, columns): the sums of a bf16 result deeper than GEMM_DEPTH. term_a, term_b: rows of
- * GEMM_TERM_STRIDE floats and panels of a low-rank term, `units` a part. */
+/* Packed blocks of both operands, `k` units deep, at most `depth`: a unit is a float, or a pair of
+ * bf16 values with consecutive k, the first one in the low half. A: rows depth + GEMM_GAP units
+ * apart or, with `strips`, strips of GEMM_STRIP rows stored column by column. B: panels of one or
+ * two vectors a row, the last one padded with zeros; with b_in_place only that one, the others are
+ * read where they are. c (chunk, columns): the sums of a bf16 result deeper than `depth`. term_a,
+ * term_b: rows of GEMM_TERM_STRIDE floats and panels of a low-rank term, `units` a part. */
 typedef struct {
     float *a, *b, *c, *term_a, *term_b;
     const GemmTerm *term;        /* NULL: none, or not at this depth */
     int64_t units, column;       /* column: of C, the block's first */
     const void *rows;            /* of A: packed ones, or where they are */
     const float *b_rows;         /* of B with b_in_place, ldb floats apart */
-    int64_t columns, chunk, k, ai, ldb;
+    int64_t depth, columns, chunk, k, ai, ldb;
     bool strips, in_place, b_in_place;
     GemmAhead ahead;
 } GemmPacked;
@@ -214,9 +214,9 @@ static inline void gemm_pack_a(GemmPacked *p, const GemmShape *s, const act_t *a
         return;
     }
     p->rows = p->a;
-    p->ai = (p->strips ? GEMM_STRIP : GEMM_STRIDE) * (int64_t)sizeof *p->a;
+    p->ai = (p->strips ? GEMM_STRIP : p->depth + GEMM_GAP) * (int64_t)sizeof *p->a;
     if (!p->strips) {
-        t->pack_rows(p->a, GEMM_STRIDE, a, s->ai, m, k);
+        t->pack_rows(p->a, p->depth + GEMM_GAP, a, s->ai, m, k);
         return;
     }
     for (int64_t i = 0; i < m; i += GEMM_STRIP)
@@ -302,19 +302,29 @@ static inline void gemm_pack_term_b(const GemmPacked *p, const GemmTerm *term, b
     }
 }
 
-/* Divides `bytes` of workspace among the packed blocks. */
-static inline GemmPacked gemm_divide(void *ws, int64_t bytes, bool term)
+/* Units of k at a time; like the bits they depend on k and the form alone. Deeper blocks have fewer
+ * columns, so that packed rows of A would be packed more often. */
+static inline int64_t gemm_depth(const GemmShape *s, const GemmTiles *t)
 {
-    const int64_t rows = GEMM_ROWS * GEMM_STRIDE, of_term = term ? GEMM_TERM : 0;
-    const int64_t fixed = rows + (term ? GEMM_ROWS * GEMM_TERM_STRIDE : 0);
-    const int64_t packed = GEMM_DEPTH + of_term, column = packed + (GEMM_F32 ? 0 : GEMM_CHUNK);
+    const bool packs = s->al != 1 || s->k * (int64_t)sizeof(act_t) % GEMM_SETS == 0;
+    return packs ? GEMM_DEPTH : t->depth;
+}
+
+/* Divides `bytes` of workspace among the packed blocks. */
+static inline GemmPacked gemm_divide(void *ws, int64_t bytes, int64_t depth, bool term)
+{
+    const int64_t of_term = term ? GEMM_TERM : 0;
+    const int64_t fixed = GEMM_PACKED_A + (term ? GEMM_ROWS * GEMM_TERM_STRIDE : 0);
+    const int64_t most = GEMM_COLUMNS * GEMM_DEPTH / depth, packed = depth + of_term;
+    const int64_t column = packed + (GEMM_F32 ? 0 : GEMM_CHUNK);
     int64_t columns = (bytes / (int64_t)sizeof(float) - fixed) / column / GEMM_PANEL * GEMM_PANEL;
-    columns = columns < GEMM_COLUMNS ? columns : GEMM_COLUMNS;
+    columns = columns < most ? columns : most;
     const int64_t sums = bytes / (int64_t)sizeof(float) - fixed - packed * columns;
-    GemmPacked p = { .a = ws, .columns = columns, .chunk = sums / columns / GEMM_ROWS * GEMM_ROWS };
-    p.term_a = p.a + rows;
+    GemmPacked p = { .a = ws, .depth = depth, .columns = columns,
+                     .chunk = sums / columns / GEMM_ROWS * GEMM_ROWS };
+    p.term_a = p.a + GEMM_PACKED_A;
     p.b = p.a + fixed;
-    p.term_b = p.b + GEMM_DEPTH * columns;
+    p.term_b = p.b + depth * columns;
     p.c = p.term_b + of_term * columns;
     return p;
 }
@@ -414,7 +424,7 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                                   const GemmTiles *t, GemmPacked p)
 {
     const bool rounds = !GEMM_F32 && !s->out_f32;
-    const int64_t depth = GEMM_DEPTH * t->values;
+    const int64_t depth = p.depth * t->values;
     const int64_t chunk = rounds && s->k > depth ? p.chunk : m;
     const int64_t ci = s->transposed ? 1 : s->ldc, cj = s->transposed ? s->ldc : 1;
     float biases[GEMM_COLUMNS];
@@ -426,6 +436,7 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                      t->values * sizeof *a == sizeof(float);
     p.b_in_place = p.strips && s->bj == 1 && gemm_near(s->bl, m, n);
     p.ldb = s->bl;
+    const int64_t block = p.in_place ? GEMM_ROWS : GEMM_ROWS * GEMM_DEPTH / p.depth;
     p.units = term ? (term->rank + t->values - 1) / t->values : 0;
     for (int64_t j0 = 0; j0 < n; j0 += p.columns) {
         const int64_t columns = n - j0 < p.columns ? n - j0 : p.columns;
@@ -447,10 +458,10 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                     p.ahead = gemm_next_depth(&p, s, a0 + k * s->al, b0 + k * s->bl, end - i0,
                                               columns, next_k, t);
                 GemmLines next = gemm_next_block(&p, s, b, l + k, j0, n, depth, end < m);
-                for (int64_t i = i0; i < end; i += GEMM_ROWS) {
-                    const int64_t rows = end - i < GEMM_ROWS ? end - i : GEMM_ROWS;
+                for (int64_t i = i0; i < end; i += block) {
+                    const int64_t rows = end - i < block ? end - i : block;
                     const int64_t left = end - i - rows;
-                    const int64_t next_rows = left < GEMM_ROWS ? left : GEMM_ROWS;
+                    const int64_t next_rows = left < block ? left : block;
                     const int64_t at = i * ci + j0 * cj;
                     const act_t *first = a0 + (i - i0) * s->ai;
                     GemmFinish finish = { .scale = 1, .add = l > 0 };
@@ -528,11 +539,6 @@ static inline GemmTerm gemm_term_from(const GemmTerm *term, int64_t i, int64_t j
 static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, const act_t *b,
                                const wt_t *bias, const GemmTerm *term, const GemmTiles *t, void *ws)
 {
-    enum {                       /* floats: the fewest columns are one panel */
-        LEAST = GEMM_ROWS * GEMM_STRIDE + GEMM_PANEL * (GEMM_DEPTH + GEMM_CHUNK),
-        TERM = GEMM_ROWS * GEMM_TERM_STRIDE + GEMM_PANEL * GEMM_TERM
-    };
-    const int most = GEMM_WORKSPACE / ((term ? LEAST + TERM : LEAST) * (int)sizeof(float));
     GemmShape s = *shape;
     if (gemm_swaps(shape)) {     /* a term's B is then stored by rank, too */
         const act_t *few = a;
@@ -542,6 +548,11 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
     const GemmTiles *narrow = gemm_kinds[GEMM_AVX2];
     if (s.n <= narrow->lanes && t->values == narrow->values)
         t = narrow;
+    enum { TERM = GEMM_ROWS * GEMM_TERM_STRIDE + GEMM_PANEL * GEMM_TERM };
+    const int64_t depth = gemm_depth(&s, t);
+    /* floats of a thread: the fewest columns are one panel */
+    const int64_t least = GEMM_PACKED_A + GEMM_PANEL * (depth + GEMM_CHUNK) + (term ? TERM : 0);
+    const int most = (int)(GEMM_WORKSPACE / (least * (int64_t)sizeof(float)));
     const int threads = omp_get_max_threads();
     int64_t rows, columns;
     gemm_split(&s, threads < most ? threads : most, &rows, &columns);
@@ -558,7 +569,7 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
         gemm_rectangle(&s, (char *)c + at * size, a + i * s.ai, b + j * s.bj,
                        bias ? bias + (s.transposed ? i : j) : NULL, term ? &of : NULL,
                        s.m - i < rows ? s.m - i : rows, s.n - j < columns ? s.n - j : columns, t,
-                       gemm_divide((char *)ws + part * bytes, bytes, term));
+                       gemm_divide((char *)ws + part * bytes, bytes, depth, term));
     }
 }
 

@@ -15,6 +15,7 @@
 #define MICRO(name) gemm_pairs_##name
 #define MICRO_NAME "AVX512_BF16"
 #define MICRO_VALUES 2
+#define MICRO_DEPTH GEMM_DEEP
 #define MICRO_TARGET target("avx512f,avx512bw,avx512vl,avx512bf16"), optimize("O3")
 #define MICRO_ADD(a, b, sum) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
 #else
@@ -35,6 +36,7 @@ typedef __m256 MICRO(Vector);
 typedef float __attribute__((may_alias, aligned(2))) MICRO(Float);
 #ifndef MICRO_PAIRS
 #define MICRO_VALUES 1
+#define MICRO_DEPTH GEMM_DEPTH
 #define MICRO_ADD(a, b, sum) V(fmadd)(a, b, sum)
 #endif
 #define MICRO_INLINE static inline __attribute__((MICRO_TARGET, always_inline))
@@ -407,6 +409,7 @@ static const GemmTiles MICRO(tiles) = {
     .name = MICRO_NAME,
     .lanes = MICRO_LANES,
     .values = MICRO_VALUES,
+    .depth = MICRO_DEPTH,
     .rows = { { 12, 4, 1 }, MICRO_HEIGHTS },
     .tile = { { { MICRO(rows_12_1), MICRO(strip_12_1) },
                 { MICRO(rows_4_1), MICRO(strip_4_1) },
@@ -425,6 +428,7 @@ static const GemmTiles MICRO(tiles) = {
 #undef MICRO
 #undef MICRO_NAME
 #undef MICRO_VALUES
+#undef MICRO_DEPTH
 #undef MICRO_TALL
 #undef MICRO_HEIGHTS
 #undef MICRO_TARGET

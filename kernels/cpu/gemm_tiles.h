@@ -10,13 +10,17 @@
 #include "types.h"
 
 enum {
-    GEMM_DEPTH = 256,            /* of k at a time, in units: the only constant that changes bits */
+    /* units of k at a time, the only constants that change bits; GEMM_DEEP: of pairs of bf16, where
+     * A is read in place */
+    GEMM_DEPTH = 256, GEMM_DEEP = 512,
     GEMM_HEIGHTS = 4,            /* of tiles of one width, at most */
     GEMM_STRIP = 12,             /* rows of A in a strip */
-    GEMM_STRIDE = GEMM_DEPTH + 16, /* floats between packed rows of A: no common cache set */
-    GEMM_ROWS = 96,              /* rows of A packed at a time */
+    GEMM_GAP = 16,               /* floats between packed rows of A: no common cache set */
+    GEMM_ROWS = 96,              /* rows of A at a time; packed ones of GEMM_DEEP: fewer */
+    GEMM_PACKED_A = GEMM_ROWS * (GEMM_DEPTH + GEMM_GAP),    /* floats */
     GEMM_PANEL = 32,             /* columns of the widest panel of B */
-    /* columns of B packed at a time, at most; in bf16 with the sums of C in the L2 cache */
+    /* columns of B packed at a time, at most: fewer of GEMM_DEEP; in bf16 with the sums of C in the
+     * L2 cache */
     GEMM_COLUMNS = sizeof(act_t) == sizeof(float) ? 512 : 256,
     GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
     GEMM_AHEAD = 32,             /* rows that packing of columns prefetches ahead */
@@ -65,6 +69,7 @@ typedef void GemmPack(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t
 typedef struct {
     const char *name;
     int lanes, values;           /* of a vector, of a unit */
+    int depth;                   /* units of k at a time, see gemm_depth() */
     int rows[2][GEMM_HEIGHTS];
     GemmTile *tile[2][GEMM_HEIGHTS][2];
     GemmPack *pack_rows;         /* t (n, k) of x (n, k) */
