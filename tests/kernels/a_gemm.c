@@ -29,10 +29,11 @@ static const Case cases[] = {
     { 101, 259, 515, GEMM_NT, 1, 0, 0, 0, 0 },
     { 256, 24, 8, GEMM_NT, 1, 0, 0, 0, 0 },    { 256, 8, 32, GEMM_NN, 0, 0, 0, 0, 0 },  /* 8 wide */
     { 24, 8, 256, GEMM_TN, 0, 1, 1, 0, 0 },    { 197, 545, 300, GEMM_NT, 1, 0, 0, 0, 1 },
-    { 197, 545, 300, GEMM_TN, 0, 1, 1, 2, 0 }, { 7, 70, 530, GEMM_NT, 1, 1, 0, 0.5f, 1 },
+    { 197, 545, 300, GEMM_TN, 0, 1, 1, 2, 0 }, { 7, 70, 1090, GEMM_NT, 1, 1, 0, 0.5f, 1 },
     { 16, 33, 40, GEMM_NT, 1, 0, 1, 0, 1 },    { 3, 20, 257, GEMM_NT, 0, 1, 1, 0, 0 },
-    { 7, 70, 530, GEMM_NN, 1, 1, 0, 0.5f, 1 }, { 205, 40, 600, GEMM_NN, 1, 1, 0, 0, 1 },
+    { 7, 70, 530, GEMM_NN, 1, 1, 0, 0.5f, 1 }, { 205, 40, 1100, GEMM_NN, 1, 1, 0, 0, 1 },
     { 140, 70, 600, GEMM_TN, 0, 1, 1, 0, 1 },  /* read in place, but for 6 columns */
+    { 130, 40, 1033, GEMM_NT, 0, 0, 0, 0, 0 }, /* odd: rows of A are packed */
 };
 
 /* rows x cols of x, cols + pad elements apart; the padding stays as NEW left it. */
@@ -168,11 +169,11 @@ static void rows_alone(const Case *t, void *ws)
     check_true("rows alone", true);
 }
 
-/* The products of the tiny programs; widths with tails, more than GEMM_DEPTH deep. */
+/* The products of the tiny programs; widths with tails, deeper than a block of k. */
 static const Case by_rows[] = {
 #include "products.inc"
-    { 100, 5, 40, GEMM_NT, 1, 0, 1, 0, 0 },   { 100, 16, 300, GEMM_NT, 0, 0, 0, 0, 0 },
-    { 100, 48, 530, GEMM_NN, 0, 0, 1, 0, 0 }, { 100, 2, 176, GEMM_NT, 0, 0, 1, 0, 0 },
+    { 100, 5, 40, GEMM_NT, 1, 0, 1, 0, 0 },   { 100, 16, 1060, GEMM_NT, 0, 0, 0, 0, 0 },
+    { 100, 48, 1060, GEMM_NN, 0, 0, 0, 0, 0 }, { 100, 2, 176, GEMM_NT, 0, 0, 1, 0, 0 },
 };
 
 TEST(gemm_rows_alone)
