@@ -127,6 +127,13 @@ static inline GemmPartRange gemm_term_parts(const GemmTerm *term, int64_t j, int
     return range;
 }
 
+/* Rows of the next strip of A, of `left`: the last 16 are two strips of 8, for a tile of 4 rows is
+ * slow. */
+static inline int64_t gemm_strip_rows(const GemmTiles *t, int64_t left)
+{
+    return left == 16 && t->rows[1][1] == 8 ? 8 : left < GEMM_STRIP ? left : GEMM_STRIP;
+}
+
 /* C (m, columns) of one panel, which begins at column j of the block. Transposed tiles, and with
  * AVX2 partial ones, are computed in a buffer first. finish belongs to this panel. */
 static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPacked *p,
@@ -148,16 +155,19 @@ static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPac
         in.term_a = p->term_a + parts.first * p->units;
         in.term_b = p->term_b + (j * p->term->parts + parts.first * width) * p->units;
     }
+    int64_t strip = -1, at = 0, left = 0;    /* rows of the strip before a tile, from it on */
     for (int64_t i = 0; i < m;) {
         float sums[GEMM_STRIP * GEMM_PANEL];
         const char *a = (const char *)p->rows + i * p->ai;
         int size = 0;
+        if (left == 0)
+            left = gemm_strip_rows(t, m - i), strip++, at = 0;
         if (p->strips && p->in_place)
             a = (const char *)p->rows + i * (int64_t)sizeof(float);
         else if (p->strips)
-            a = (const char *)(p->a + i / GEMM_STRIP * GEMM_STRIP * GEMM_DEPTH + i % GEMM_STRIP);
+            a = (const char *)(p->a + strip * GEMM_STRIP * GEMM_DEPTH + at);
         gemm_take_share(&p->ahead, &in);
-        while (t->rows[vectors - 1][size] > m - i)
+        while (t->rows[vectors - 1][size] > left)
             size++;
         const int rows = t->rows[vectors - 1][size];
         GemmTile *tile = t->tile[vectors - 1][size][p->strips];
@@ -169,7 +179,7 @@ static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPac
             tile(sums, width, a, &in, &raw);
             gemm_finish_tile(c + i * ci, ldc, sums, width, rows, columns, i, finish);
         }
-        i += rows;
+        i += rows, at += rows, left -= rows;
         in.term_a += rows * GEMM_TERM_STRIDE;
     }
 }
@@ -219,9 +229,11 @@ static inline void gemm_pack_a(GemmPacked *p, const GemmShape *s, const act_t *a
         t->pack_rows(p->a, p->depth + GEMM_GAP, a, s->ai, m, k);
         return;
     }
-    for (int64_t i = 0; i < m; i += GEMM_STRIP)
-        t->pack_columns(p->a + i * GEMM_DEPTH, GEMM_STRIP, a + i, s->al,
-                        m - i < GEMM_STRIP ? m - i : GEMM_STRIP, k);
+    float *to = p->a;
+    for (int64_t i = 0, rows; i < m; i += rows, to += GEMM_STRIP * GEMM_DEPTH) {
+        rows = gemm_strip_rows(t, m - i);
+        t->pack_columns(to, GEMM_STRIP, a + i, s->al, rows, k);
+    }
 }
 
 /* Packs B (k, n). */
@@ -502,17 +514,21 @@ static inline int64_t gemm_part(int64_t n, int64_t parts, int64_t unit)
 }
 
 /* Divides C into rectangles of *rows x *columns, one a thread, which packs for itself: the least
- * work and packing. */
+ * work, reading and packing. A multiply-add with each column, or row, costs 1; operands stored by k
+ * are the slowest to pack. */
 static inline void gemm_split(const GemmShape *s, int threads, int64_t *rows, int64_t *columns)
 {
+    const bool strips = s->al != 1;
     double least = 0;
     *rows = s->m, *columns = s->n;
     if (s->m * s->n * s->k <= GEMM_ALONE)
         return;
     for (int across = 1; across <= threads; across++) {
-        const int64_t r = gemm_part(s->m, threads / across, GEMM_STRIP);
+        const int64_t r = gemm_part(s->m, threads / across, GEMM_SHORT);
         const int64_t c = gemm_part(s->n, across, GEMM_PANEL);
-        const double cost = (double)r * (double)c + 4 * (double)(r + c);
+        const double row = strips && !gemm_near(s->al, r, c) ? 20 : 4;
+        const double column = strips && s->bj == 1 && !gemm_near(s->bl, r, c) ? 12 : 4;
+        const double cost = (double)r * (double)c + row * (double)r + column * (double)c;
         if (across == 1 || cost < least)
             least = cost, *rows = r, *columns = c;
     }

@@ -15,6 +15,7 @@ enum {
     GEMM_DEPTH = 256, GEMM_DEEP = 512,
     GEMM_HEIGHTS = 4,            /* of tiles of one width, at most */
     GEMM_STRIP = 12,             /* rows of A in a strip */
+    GEMM_SHORT = 4,              /* rows of the lowest tile but one */
     GEMM_GAP = 16,               /* floats between packed rows of A: no common cache set */
     GEMM_ROWS = 96,              /* rows of A at a time; packed ones of GEMM_DEEP: fewer */
     GEMM_PACKED_A = GEMM_ROWS * (GEMM_DEPTH + GEMM_GAP),    /* floats */
