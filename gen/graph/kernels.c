@@ -44,6 +44,21 @@ static const char *fits_whole_vectors(const Op *op)
     return cols(op->in[0]) % 8 ? "rows must be of whole vectors of 16 bytes" : NULL;
 }
 
+/* A product, op, whose rows go through the ops after it; out[0] of it has its columns. */
+static const char *fits_by_rows(const Op *op)
+{
+    const int64_t n = cols(op->out[0]);
+    return op->in[0].v->dtype != DT_F32 ? "rows of C are summed in fp32"
+           : rows(op->out[0]) < GEMM_ROWS_M ? "C has few rows"
+           : n > GEMM_ROWS_N || n * cols(op->in[0]) > GEMM_ROWS_B ? "C is not in cache by rows"
+                                                                  : NULL;
+}
+
+static const char *fits_sums_by_rows(const Op *op)
+{
+    return rows(op->out[0]) % REDUCE_PARTS ? "blocks of rows are not equal" : fits_by_rows(op);
+}
+
 static const char *fits_head_size(const Op *op)
 {
     int64_t d = op_attr(op, "dim")->i;

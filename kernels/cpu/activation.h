@@ -33,13 +33,16 @@ static inline Normal activation_normal(float x)
     return (Normal){ x < 0.0f ? tail : 1.0f - tail, 0.39894228f * e };
 }
 
+static inline float gelu_erf_value(float v)
+{
+    return v * activation_normal(v).below;
+}
+
 static inline void gelu_erf_fwd(act_t *y, const act_t *x, int64_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
-    for (int64_t i = 0; i < n; i++) {
-        float v = act_load(x + i);
-        act_store(y + i, v * activation_normal(v).below);
-    }
+    for (int64_t i = 0; i < n; i++)
+        act_store(y + i, gelu_erf_value(act_load(x + i)));
 }
 
 /* The derivative of GELU at v. */

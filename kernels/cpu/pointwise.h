@@ -38,13 +38,16 @@ static inline void cast_fwd(act_t *restrict y, const float *restrict x, int64_t 
         act_store(y + i, x[i]);
 }
 
+static inline float gelu_value(float v)
+{
+    return v * math_sigmoid(GELU_2A * v * (1.0f + GELU_B * v * v));
+}
+
 static inline void gelu_fwd(act_t *y, const act_t *x, int64_t n)
 {
 #pragma omp parallel for simd schedule(static) if (n >= PARALLEL_MIN)
-    for (int64_t i = 0; i < n; i++) {
-        float v = act_load(x + i);
-        act_store(y + i, v * math_sigmoid(GELU_2A * v * (1.0f + GELU_B * v * v)));
-    }
+    for (int64_t i = 0; i < n; i++)
+        act_store(y + i, gelu_value(act_load(x + i)));
 }
 
 /* GELU at v and its derivative. */
@@ -66,16 +69,34 @@ static inline void gelu_bwd(act_t *dx, const act_t *dy, const act_t *x, int64_t 
         act_store(dx + i, act_load(dy + i) * gelu_at(act_load(x + i)).slope);
 }
 
+static inline void swiglu_row(act_t *restrict h, const act_t *restrict gate, int64_t F)
+{
+    const act_t *up = gate + F;
+#pragma omp simd
+    for (int64_t i = 0; i < F; i++) {
+        float g = act_load(gate + i);
+        act_store(h + i, g * math_sigmoid(g) * act_load(up + i));
+    }
+}
+
 static inline void swiglu_fwd(act_t *restrict h, const act_t *restrict gu, int64_t rows, int64_t F)
 {
 #pragma omp parallel for schedule(static) if (rows * F >= PARALLEL_MIN)
-    for (int64_t r = 0; r < rows; r++) {
-        const act_t *gate = gu + r * 2 * F, *up = gate + F;
+    for (int64_t r = 0; r < rows; r++)
+        swiglu_row(h + r * F, gu + r * 2 * F, F);
+}
+
+static inline void swiglu_bwd_row(act_t *dgate, const act_t *restrict dh, const act_t *gate,
+                                  int64_t F)
+{
+    const act_t *up = gate + F;
+    act_t *dup = dgate + F;
 #pragma omp simd
-        for (int64_t i = 0; i < F; i++) {
-            float g = act_load(gate + i);
-            act_store(h + r * F + i, g * math_sigmoid(g) * act_load(up + i));
-        }
+    for (int64_t i = 0; i < F; i++) {
+        float g = act_load(gate + i), u = act_load(up + i), d = act_load(dh + i);
+        Logistic s = math_logistic(g);
+        act_store(dgate + i, d * u * s.value * (1.0f + g * s.rest));
+        act_store(dup + i, d * g * s.value);
     }
 }
 
@@ -83,17 +104,8 @@ static inline void swiglu_bwd(act_t *dgu, const act_t *restrict dh, const act_t 
                               int64_t F)
 {
 #pragma omp parallel for schedule(static) if (rows * F >= PARALLEL_MIN)
-    for (int64_t r = 0; r < rows; r++) {
-        const act_t *gate = gu + r * 2 * F, *up = gate + F;
-        act_t *dgate = dgu + r * 2 * F, *dup = dgate + F;
-#pragma omp simd
-        for (int64_t i = 0; i < F; i++) {
-            float g = act_load(gate + i), u = act_load(up + i), d = act_load(dh + r * F + i);
-            Logistic s = math_logistic(g);
-            act_store(dgate + i, d * u * s.value * (1.0f + g * s.rest));
-            act_store(dup + i, d * g * s.value);
-        }
-    }
+    for (int64_t r = 0; r < rows; r++)
+        swiglu_bwd_row(dgu + r * 2 * F, dh + r * F, gu + r * 2 * F, F);
 }
 
 static inline void geglu_fwd(act_t *restrict h, const act_t *restrict gu, int64_t rows, int64_t F)

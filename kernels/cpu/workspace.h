@@ -18,7 +18,12 @@ enum {
     /* Of any matrix product, for all threads. gemm_blocks.h packs 0.2 to 0.6 MiB a thread and has
      * the rest for sums; oneDNN 2.6 takes at most 1.3 MiB a thread over the shapes of GPT-2 124M to
      * Qwen2-7B. Where a product would take more, it runs on fewer threads. */
-    GEMM_WORKSPACE = 16 << 20
+    GEMM_WORKSPACE = 16 << 20,
+    /* gemm_rows.h: columns of C, and elements of B that a thread packs, at most; rows of C, at
+     * least. */
+    GEMM_ROWS_N = 512,
+    GEMM_ROWS_B = 1 << 17,
+    GEMM_ROWS_M = 512
 };
 
 static inline int64_t workspace_round(int64_t bytes)

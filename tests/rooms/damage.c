@@ -284,7 +284,9 @@ static void read_from_slot(void)
     Op *read = op_of("micro", OP_partial_norm);
     while (read->kind != OP_linear_dw)
         read--;
-    swap(read, read + 1), swap(read + 1, read + 2), swap(read + 2, read + 3);
+    do
+        swap(read, read + 1);
+    while (read++->kind != OP_adamw);
 }
 
 /* ---- moments in 8 bit --------------------------------------------------------------------------- */
