@@ -135,11 +135,10 @@ typedef struct {
     int64_t b, h;                /* sequence and query head; b < 0: there is none */
 } AttentionAhead;
 
-/* Rows i0.. of the head after head h of sequence b, of no arrays yet. */
-static inline AttentionAhead attention_after_(int64_t b, int64_t h, int64_t i0, int64_t B,
-                                              int64_t T, int64_t NH, int64_t D)
+/* n rows of the head after head h of sequence b, of no arrays yet. */
+static inline AttentionAhead attention_after_(int64_t b, int64_t h, int64_t n, int64_t B,
+                                              int64_t NH, int64_t D)
 {
-    const int64_t n = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
     AttentionAhead a = { .n = n, .D = D, .b = b, .h = h + 1 };
     if (a.h == NH)
         a.b += omp_get_num_threads(), a.h = 0;
@@ -211,6 +210,23 @@ static inline int64_t attention_pack_(AttentionPacked *p, const act_t *k, const 
     attention_rows_(p->k + at, k + j0 * row, n, D, row, 1);
     attention_rows_(p->v + at, v + j0 * row, n, D, row, 1);
     return at;
+}
+
+static inline int64_t attention_blocks_(int64_t T)
+{
+    return (T + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+}
+
+/* Returns the first query of block `block` and sets *n to how many it has. Where T is no whole
+ * number of vectors the first block is the short one: under a causal mask the vector that is not
+ * full then has few keys. */
+static inline int64_t attention_queries_(int64_t block, int64_t T, int64_t *n)
+{
+    const int64_t before = T % TILE_LANES ? attention_blocks_(T) * ATTENTION_BLOCK - T : 0;
+    const int64_t i0 = block ? block * ATTENTION_BLOCK - before : 0;
+    const int64_t end = (block + 1) * ATTENTION_BLOCK - before;
+    *n = (end < T ? end : T) - i0;
+    return i0;
 }
 
 /* Tasks that a thread takes at once: those of a sequence, where there are many. */

@@ -63,9 +63,38 @@ static inline void attention_block_ds_(float *restrict s, float *restrict ds,
     }
 }
 
-/* Queries i0.. of one query head: dq, and their share of dk and dv. */
+/* delta (nq) = the sum of each row of dout (nq, D) times o, in the order of its elements. */
+static inline void attention_delta_(float *restrict delta, const float *restrict dout,
+                                    const act_t *restrict o, int64_t nq, int64_t D, int64_t orow)
+{
+    for (int64_t i = 0; i < nq; i += TILE_LANES) {
+        TileVec sum = { 0 };
+        for (int64_t d = 0; d < D; d += TILE_LANES) {
+            TileVec v[TILE_LANES] = { { 0 } };
+            for (int64_t r = i; r < i + TILE_LANES && r < nq; r++) {
+                TileVec x = { 0 };
+#ifndef ACT_BF16
+                if (d + TILE_LANES <= D)
+                    x = *(const TileVec *)(dout + r * D + d) * *(const TileVec *)(o + r * orow + d);
+                else
+#endif
+                    for (int64_t l = 0; l < D - d && l < TILE_LANES; l++)
+                        x[l] = dout[r * D + d + l] * act_load(o + r * orow + d + l);
+                v[r - i] = x;
+            }
+            tile_transpose_square_(v);
+#pragma GCC unroll 16
+            for (int l = 0; l < TILE_LANES; l++)
+                sum += v[l];
+        }
+        for (int64_t r = i; r < i + TILE_LANES && r < nq; r++)
+            delta[r] = sum[r - i];
+    }
+}
+
+/* Queries i0 .. i0 + nq - 1 of one query head: dq, and their share of dk and dv. */
 static __attribute__((noinline)) void
-attention_block_bwd_(const AttentionHead *g, int64_t i0, AttentionPacked *packed,
+attention_block_bwd_(const AttentionHead *g, int64_t i0, int64_t nq, AttentionPacked *packed,
                      AttentionAhead *ahead)
 {
     enum { N = ATTENTION_BLOCK };
@@ -74,9 +103,7 @@ attention_block_bwd_(const AttentionHead *g, int64_t i0, AttentionPacked *packed
     _Alignas(64) float s[N * N], ds[N * N];
     float lse[N] = { 0 }, delta[N] = { 0 };
     AttentionRun run[ATTENTION_RUNS];
-    const int64_t T = g->T, D = g->D, row = g->row, nq = T - i0 < N ? T - i0 : N;
-    const int64_t lanes = attention_lanes_(nq);
-    const act_t *o = g->o + i0 * g->orow;
+    const int64_t T = g->T, D = g->D, row = g->row, lanes = attention_lanes_(nq);
     AttentionKeys keys;
     AttentionDrops space;
     const AttentionDrops *drops = attention_drops_(&space, &g->rule, i0, T);
@@ -85,11 +112,9 @@ attention_block_bwd_(const AttentionHead *g, int64_t i0, AttentionPacked *packed
     attention_rows_(dout, g->dout + i0 * g->orow, nq, D, g->orow, 1);
     attention_transpose_(qt, g->q + i0 * row, nq, D, row, g->scale * ATTENTION_LOG2E);
     attention_transpose_(dot, g->dout + i0 * g->orow, nq, D, g->orow, 1);
-    for (int64_t i = 0; i < nq; i++) {
+    attention_delta_(delta, dout, g->o + i0 * g->orow, nq, D, g->orow);
+    for (int64_t i = 0; i < nq; i++)
         lse[i] = g->lse[i0 + i] * ATTENTION_LOG2E;
-        for (int64_t d = 0; d < D; d++)
-            delta[i] += dout[i * D + d] * act_load(o + i * g->orow + d);
-    }
     attention_clear_(dqt, N, D, lanes);
     for (int64_t j0 = keys.first, nk; (nk = attention_next_(&keys, &j0)) > 0; j0 += nk) {
         const int64_t there = attention_pack_(packed, g->k, g->v, j0, nk, T, D, row);
@@ -122,7 +147,7 @@ attention_block_bwd_(const AttentionHead *g, int64_t i0, AttentionPacked *packed
 
 #ifdef ATTENTION_AMX
 /* As attention_block_bwd_. */
-static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
+static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0, int64_t nq)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], dot[ATTENTION_D / 2 * N];
@@ -131,7 +156,7 @@ static void attention_block_bwd_amx_(const AttentionHead *g, int64_t i0)
     _Alignas(64) uint16_t p16[N * N], ds16[N * N];
     _Alignas(64) float dqt[ATTENTION_D * N], s[N * N], ds[N * N];
     float lse[N] = { 0 }, delta[N] = { 0 };
-    const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow, nq = T - i0 < N ? T - i0 : N;
+    const int64_t T = g->T, D = g->D, row = g->row, orow = g->orow;
     const act_t *q = g->q + i0 * row, *dout = g->dout + i0 * orow, *o = g->o + i0 * orow;
     AttentionKeys keys;
     AttentionDrops space;
@@ -179,7 +204,7 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
                                  int64_t T, int64_t NH, int64_t KV, int64_t D, float scale,
                                  void *ws)
 {
-    const int64_t row = (NH + 2 * KV) * D, group = NH / KV;
+    const int64_t row = (NH + 2 * KV) * D, group = NH / KV, blocks = attention_blocks_(T);
     const bool in_place = sizeof(act_t) == sizeof(float), fits = attention_fits_(T, D);
     const act_t *kt = NULL;
 #ifdef ATTENTION_AMX
@@ -215,14 +240,16 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
                 g.o = o + b * T * NH * D + h * D;
                 g.dout = dout + b * T * NH * D + h * D;
                 g.lse = lse + (b * NH + h) * T;
-                for (int64_t i0 = 0; i0 < T; i0 += ATTENTION_BLOCK) {
+                for (int64_t block = 0; block < blocks; block++) {
+                    int64_t nq;
+                    const int64_t i0 = attention_queries_(block, T, &nq);
 #ifdef ATTENTION_AMX
                     if (g.kt) {
-                        attention_block_bwd_amx_(&g, i0);
+                        attention_block_bwd_amx_(&g, i0, nq);
                         continue;
                     }
 #endif
-                    AttentionAhead ahead = attention_after_(b, h, i0, B, T, NH, D);
+                    AttentionAhead ahead = attention_after_(b, h, nq, B, NH, D);
                     if (ahead.b >= 0) {
                         const int64_t first = ((ahead.b * T + i0) * NH + ahead.h) * D;
                         attention_add_qkv_(&ahead, qkv, i0, T, NH, KV);
@@ -230,7 +257,7 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
                         attention_add_(&ahead, o + first, NH * D);
                         attention_add_(&ahead, dout + first, NH * D);
                     }
-                    attention_block_bwd_(&g, i0, &packed, &ahead);
+                    attention_block_bwd_(&g, i0, nq, &packed, &ahead);
                 }
             }
             if (!fits && in_place)

@@ -88,18 +88,18 @@ static inline void attention_finish_(act_t *o, float *lse, float *ot, const floa
     attention_back_(o, ot, n, D, orow, 1);
 }
 
-/* Queries i0.. of one head; o and lse at query i0, q at query i0, k at key 0, v = k + to_v. packed:
- * of this head or another. */
+/* Queries i0 .. i0 + nq - 1 of one head; o and lse at query i0, q at query i0, k at key 0, v = k +
+ * to_v. packed: of this head or another. */
 static __attribute__((noinline)) void
 attention_block_fwd_(act_t *o, float *lse, const act_t *q, const act_t *k, int64_t to_v,
-                     const AttentionRule *rule, int64_t i0, int64_t T, int64_t D, int64_t row,
-                     int64_t orow, float scale, AttentionPacked *packed, AttentionAhead *ahead)
+                     const AttentionRule *rule, int64_t i0, int64_t nq, int64_t T, int64_t D,
+                     int64_t row, int64_t orow, float scale, AttentionPacked *packed,
+                     AttentionAhead *ahead)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) float qt[ATTENTION_D * N], ot[ATTENTION_D * N], s[N * N];
     float max[N], sum[N];
     AttentionRun run[ATTENTION_RUNS];
-    const int64_t nq = T - i0 < ATTENTION_BLOCK ? T - i0 : ATTENTION_BLOCK;
     const int64_t lanes = attention_lanes_(nq);
     AttentionKeys keys;
     AttentionDrops space;
@@ -148,13 +148,13 @@ static inline void attention_round_pairs_(uint32_t *restrict to, const float *re
 /* As attention_block_fwd_; vt (D, T): the values transposed. */
 static void attention_block_fwd_amx_(act_t *o, float *lse, const act_t *q, const act_t *k,
                                      const act_t *vt, const AttentionRule *rule, int64_t i0,
-                                     int64_t T, int64_t D, int64_t row, int64_t orow, float scale)
+                                     int64_t nq, int64_t T, int64_t D, int64_t row, int64_t orow,
+                                     float scale)
 {
     enum { N = ATTENTION_BLOCK };
     _Alignas(64) uint32_t qt[ATTENTION_D / 2 * N], p[N / 2 * N];
     _Alignas(64) float ot[ATTENTION_D * N], s[N * N];
     float max[N], sum[N];
-    const int64_t nq = T - i0 < N ? T - i0 : N;
     AttentionKeys keys;
     AttentionDrops space;
     const AttentionDrops *drops = attention_drops_(&space, rule, i0, T);
@@ -183,7 +183,7 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
                                  const AttentionRule *rule, int64_t B, int64_t T, int64_t NH,
                                  int64_t KV, int64_t D, float scale, void *ws)
 {
-    const int64_t row = (NH + 2 * KV) * D, blocks = (T + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+    const int64_t row = (NH + 2 * KV) * D, blocks = attention_blocks_(T);
 #ifdef ATTENTION_AMX
     const bool amx = attention_amx_(T, D);
     if (amx)
@@ -199,8 +199,8 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
 #pragma omp for schedule(dynamic, chunk)
         for (int64_t task = 0; task < B * NH * blocks; task++) {
             const int64_t head = task / blocks, h = head % NH, b = head / NH, kv = h / (NH / KV);
-            /* the longest first */
-            const int64_t i0 = (blocks - 1 - task % blocks) * ATTENTION_BLOCK;
+            int64_t nq;          /* the longest first */
+            const int64_t i0 = attention_queries_(blocks - 1 - task % blocks, T, &nq);
             act_t *to = o + ((b * T + i0) * NH + h) * D;
             const act_t *q = qkv + (b * T + i0) * row + h * D;
             const act_t *k = qkv + b * T * row + (NH + kv) * D;
@@ -208,17 +208,17 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
 #ifdef ATTENTION_AMX
             if (amx) {
                 attention_block_fwd_amx_(to, lse + head * T + i0, q, k,
-                                         (act_t *)ws + (b * KV + kv) * D * T, &of_b, i0, T, D, row,
-                                         NH * D, scale);
+                                         (act_t *)ws + (b * KV + kv) * D * T, &of_b, i0, nq, T, D,
+                                         row, NH * D, scale);
                 continue;
             }
 #endif
-            AttentionAhead ahead = attention_after_(b, h, i0, B, T, NH, D);
+            AttentionAhead ahead = attention_after_(b, h, nq, B, NH, D);
             if (ahead.b >= 0) {
                 attention_add_qkv_(&ahead, qkv, i0, T, NH, KV);
                 attention_add_(&ahead, o + ((ahead.b * T + i0) * NH + ahead.h) * D, NH * D);
             }
-            attention_block_fwd_(to, lse + head * T + i0, q, k, KV * D, &of_b, i0, T, D, row,
+            attention_block_fwd_(to, lse + head * T + i0, q, k, KV * D, &of_b, i0, nq, T, D, row,
                                  NH * D, scale, &packed, &ahead);
         }
     }

@@ -12,7 +12,7 @@
 
 enum {
     ATTENTION_BLOCK = 64,        /* queries and keys of a block */
-    ATTENTION_GROUP = 16,        /* keys of a block that are left out together */
+    ATTENTION_GROUP = 4,         /* keys of a block that are left out together: those of a draw */
     ATTENTION_RUNS = ATTENTION_BLOCK / ATTENTION_GROUP
 };
 
@@ -49,12 +49,12 @@ typedef struct {
 
 /* The keys that the queries of one block attend to: query i attends to begin[i] .. end[i] - 1.
  * Neither decreases as i grows, except that for queries with limits end[i] is the limit of query i,
- * which also attends to itself. Lanes without a query attend to all keys. */
+ * which also attends to itself. Lanes without a query attend to the keys of the last query. */
 typedef struct {
     int32_t begin[ATTENTION_BLOCK], end[ATTENTION_BLOCK];
     AttentionSpan span[ATTENTION_BLOCK / TILE_LANES];    /* of each vector of queries */
     int64_t first, last;         /* first <= j < last: keys of at least one query, in whole 32
-                                  * (AMX) */
+                                  * where T is (AMX), else in whole groups */
     int64_t all_from, all_to;    /* of these, the keys of all queries */
     bool limits;
     int64_t own;                 /* the first query */
@@ -81,7 +81,7 @@ static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule
     k->own = i0;
     k->first = k->all_from = 0, k->all_to = least;
     k->last = (most + 31) / 32 * 32 < T ? (most + 31) / 32 * 32 : T;
-    k->own_first = k->last > i0 ? k->last : i0;
+    k->own_first = k->last > i0 ? k->last : i0 / 32 * 32;
     k->own_last = (i0 + nq + 31) / 32 * 32 < T ? (i0 + nq + 31) / 32 * 32 : T;
 }
 
@@ -97,8 +97,9 @@ static inline void attention_ranges_(AttentionKeys *k, const AttentionRule *rule
             k->begin[i] = (int32_t)t - rule->positions[t];
         k->end[i] = (int32_t)(causal ? t + 1 : rule->doc_ends ? rule->doc_ends[t] : T);
     }
-    k->first = k->begin[0] / 32 * 32;
-    k->last = (k->end[nq - 1] + 31) / 32 * 32;
+    const int64_t whole = T % 32 ? ATTENTION_GROUP : 32;
+    k->first = k->begin[0] / whole * whole;
+    k->last = (k->end[nq - 1] + whole - 1) / whole * whole;
     k->last = k->last < T ? k->last : T;
     k->all_from = k->begin[nq - 1], k->all_to = k->end[0];
     k->limits = false;
@@ -113,13 +114,15 @@ static inline void attention_ranges_(AttentionKeys *k, const AttentionRule *rule
 static inline void attention_keys_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
                                    int64_t nq, int64_t T)
 {
-    for (int64_t i = 0; i < ATTENTION_BLOCK; i++)
-        k->begin[i] = 0, k->end[i] = (int32_t)T;
+    for (int64_t i = 0; i < nq; i++)
+        k->begin[i] = 0;
     k->hole_first = k->hole_last = k->hole_from = 0;
     if (rule->kv_limits)
         attention_limits_(k, rule, i0, nq, T);
     else
         attention_ranges_(k, rule, i0, nq, T);
+    for (int64_t i = nq; i < ATTENTION_BLOCK; i++)
+        k->begin[i] = k->begin[nq - 1], k->end[i] = k->end[nq - 1];
     for (int64_t i = 0; i < ATTENTION_BLOCK; i += TILE_LANES) {
         int32_t first = (int32_t)T, last = 0, all_from = 0, all_to = (int32_t)T;
 #pragma omp simd reduction(min : first, all_to) reduction(max : last, all_from)
@@ -153,43 +156,50 @@ typedef struct {
     int64_t j, n, from, to;
 } AttentionRun;
 
-/* Returns true if a query in the vector at lane i attends to one of the keys j0 .. j1 - 1. */
-static inline bool attention_vector_meets_(const AttentionKeys *keys, int64_t i, int64_t j0,
-                                           int64_t j1)
+/* A bit for each group of keys j0 .. j0 + nk - 1 with one of the keys first .. last - 1. */
+static inline uint32_t attention_groups_(int64_t first, int64_t last, int64_t j0, int64_t nk)
 {
-    const AttentionSpan *span = keys->span + i / TILE_LANES;
-    const int64_t own = keys->own + i;
-    return (span->first < j1 && span->last > j0) ||
-           (keys->limits && own < j1 && own + TILE_LANES > j0);
+    const int64_t from = first > j0 ? first - j0 : 0, to = last < j0 + nk ? last - j0 : nk;
+    const int64_t end = (to + ATTENTION_GROUP - 1) / ATTENTION_GROUP;
+    return from < to ? (1u << end) - (1u << from / ATTENTION_GROUP) : 0;
 }
 
 /* The runs of keys j0 .. j0 + nk - 1, in order; returns how many. */
 static inline int attention_runs_(AttentionRun run[ATTENTION_RUNS], const AttentionKeys *keys,
                                   int64_t j0, int64_t nk, int64_t lanes)
 {
+    uint32_t seen[ATTENTION_BLOCK / TILE_LANES]; /* groups that a vector of queries sees */
+    uint32_t begins = 1;         /* groups that other vectors see than the group before */
     int n = 0;
     run[0] = (AttentionRun){ .n = nk, .to = lanes };
     if (keys->all_from <= j0 && j0 + nk <= keys->all_to)
         return 1;
-    for (int64_t j = 0; j < nk; j += ATTENTION_GROUP) {
-        AttentionRun r = { j, nk - j < ATTENTION_GROUP ? nk - j : ATTENTION_GROUP, 0, lanes };
-        const int64_t key = j0 + j, end = key + r.n;
-        while (r.from < r.to && !attention_vector_meets_(keys, r.from, key, end))
+    for (int64_t i = 0; i < lanes; i += TILE_LANES) {
+        const AttentionSpan *span = keys->span + i / TILE_LANES;
+        const int64_t own = keys->own + i;
+        uint32_t groups = attention_groups_(span->first, span->last, j0, nk);
+        if (keys->limits)
+            groups |= attention_groups_(own, own + TILE_LANES, j0, nk);
+        seen[i / TILE_LANES] = groups;
+        begins |= groups ^ groups << 1;
+    }
+    for (int g = 0, next; g * ATTENTION_GROUP < nk; g = next) {
+        const uint32_t later = begins & -(2u << g);
+        AttentionRun r = { .j = g * ATTENTION_GROUP, .to = lanes };
+        next = later ? __builtin_ctz(later) : ATTENTION_RUNS;
+        r.n = (next * ATTENTION_GROUP < nk ? next * ATTENTION_GROUP : nk) - r.j;
+        while (r.from < r.to && !(seen[r.from / TILE_LANES] >> g & 1))
             r.from += TILE_LANES;
-        while (r.from < r.to && !attention_vector_meets_(keys, r.to - TILE_LANES, key, end))
+        while (r.from < r.to && !(seen[r.to / TILE_LANES - 1] >> g & 1))
             r.to -= TILE_LANES;
-        if (r.from == r.to)
-            continue;
-        if (n > 0 && run[n - 1].from == r.from && run[n - 1].to == r.to &&
-            run[n - 1].j + run[n - 1].n == j)
-            run[n - 1].n += r.n;
-        else
+        if (r.from < r.to)
             run[n++] = r;
     }
     return n;
 }
 
-/* Scales the scores of a run of the block at key j0; sets masked ones to -inf. */
+/* Scales the scores of a run of the block at key j0; sets masked ones to -inf. If the scale is 1,
+ * skips keys that all queries of a vector attend to. */
 static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t j0,
                                    const AttentionRun *run, float scale)
 {
@@ -198,6 +208,8 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
     const bool gap = first < keys->hole_last && last > keys->hole_first;
     for (int64_t i = run->from; i < run->to; i += TILE_LANES) {
         const AttentionSpan *span = keys->span + i / TILE_LANES;
+        const int64_t from = span->all_from > first ? span->all_from : first;
+        const bool skips = !gap && scale == 1 && from < span->all_to;
         const bool all = !gap && span->all_from <= first && last <= span->all_to;
         if (all && scale == 1)
             continue;
@@ -208,6 +220,8 @@ static inline void attention_mask_(float *s, const AttentionKeys *keys, int64_t 
         for (int l = 0; l < TILE_LANES; l++)
             lane[l] = (int32_t)i + l;
         for (int64_t j = run->j; j < run->j + run->n; j++) {
+            if (skips && j0 + j == from && (j = span->all_to - j0) >= run->j + run->n)
+                break;
             const int32_t key = (int32_t)(j0 + j);
             const bool in_hole = key >= keys->hole_first && key < keys->hole_last;
             const int32_t to = (int32_t)(in_hole ? keys->hole_from : N);
