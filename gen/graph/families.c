@@ -177,6 +177,15 @@ static void choose_cudnn(const Build *b, Op *op)
         op_int(op, "cudnn", 1);
 }
 
+/* Names the queries of the last layer whose output is read: kernels of CPUs compute no others. */
+static void read_queries(Build *b, Op *op)
+{
+    if (!b->last.inverse || strcmp(b->g->target->backend, "cpu"))
+        return;
+    op_in(op, build_input(b, b->last.inverse));
+    op_int(op, "read", value_elements(b->last.at));
+}
+
 static Ref attention(Build *b, Ref qkv)
 {
     b->loc = config_loc(b->c, F_model_heads);
@@ -206,6 +215,8 @@ static Ref attention(Build *b, Ref qkv)
     int place = b->drops++;
     if (p > 0)
         drop_attrs(b, op, p, place);
+    if (op->kind == OP_attention)
+        read_queries(b, op);
     return o;
 }
 

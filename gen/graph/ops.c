@@ -81,12 +81,13 @@ bool attention_is_whole(const Op *op)
     return !strcmp(mask, "full") || !strcmp(mask, "docs_full") || !strcmp(mask, "length");
 }
 
-/* (B, T, (H + 2 K) D) */
+/* (B, T, (H + 2 K) D); the sum of queries that are read, where not all are */
 static double flops_attention(const Op *op)
 {
     const Value *x = op->in[op->nout == 1].v;        /* the backward pass only has dqkv */
     double B = (double)x->dim[0].n, T = (double)x->dim[1].n;
-    return (attention_is_whole(op) ? 4 : 2) * B * T * T * attribute(op, "heads") *
+    const double queries = op_attr(op, "read") ? attribute(op, "read") : B * T;
+    return (attention_is_whole(op) ? 4 : 2) * queries * T * attribute(op, "heads") *
            attribute(op, "dim");
 }
 

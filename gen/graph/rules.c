@@ -44,7 +44,7 @@ typedef struct {
 typedef struct {
     bool read;
     int nin, nout, nattr;
-    Operand in[10], out[7];
+    Operand in[11], out[7];
     Attribute attr[16];
 } Rule;
 

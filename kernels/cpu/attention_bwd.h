@@ -241,8 +241,12 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
                 g.dout = dout + b * T * NH * D + h * D;
                 g.lse = lse + (b * NH + h) * T;
                 for (int64_t block = 0; block < blocks; block++) {
-                    int64_t nq;
-                    const int64_t i0 = attention_queries_(block, T, &nq);
+                    int64_t nq, i0 = attention_queries_(block, T, &nq);
+                    for (int64_t i = i0; rule->rows_read && i < i0 + nq; i++)
+                        memset(g.dq + i * row, 0, sizeof(act_t) * (size_t)D);
+                    attention_read_(&g.rule, &i0, &nq);
+                    if (!nq)
+                        continue;
 #ifdef ATTENTION_AMX
                     if (g.kt) {
                         attention_block_bwd_amx_(&g, i0, nq);

@@ -73,14 +73,18 @@ attention_softmax_(float *restrict s, float *restrict ot, float *restrict max, f
     }
 }
 
-/* o and lse of n queries from the final state of the softmax. */
+/* o and lse of n queries from the final state of the softmax; whole vectors of logarithms, so that
+ * their bits do not depend on where a query is in its block. */
 static inline void attention_finish_(act_t *o, float *lse, float *ot, const float *max, float *sum,
                                      int64_t n, int64_t D, int64_t orow)
 {
-    for (int64_t i = 0; i < n; i++) {
-        lse[i] = max[i] * ATTENTION_LN2 + math_log(sum[i]);
-        sum[i] = 1.0f / sum[i];
-    }
+    float log[ATTENTION_BLOCK];
+    for (int64_t i = 0; i < n; i += TILE_LANES)
+        for (int64_t l = i; l < i + TILE_LANES; l++) {
+            log[l] = max[l] * ATTENTION_LN2 + math_log(sum[l]);
+            sum[l] = 1.0f / sum[l];
+        }
+    memcpy(lse, log, sizeof *lse * (size_t)n);
     for (int64_t d = 0; d < D; d++)
 #pragma omp simd
         for (int64_t i = 0; i < n; i++)
@@ -199,12 +203,14 @@ static inline void attention_fwd(act_t *restrict o, float *restrict lse, const a
 #pragma omp for schedule(dynamic, chunk)
         for (int64_t task = 0; task < B * NH * blocks; task++) {
             const int64_t head = task / blocks, h = head % NH, b = head / NH, kv = h / (NH / KV);
-            int64_t nq;          /* the longest first */
-            const int64_t i0 = attention_queries_(blocks - 1 - task % blocks, T, &nq);
+            const AttentionRule of_b = attention_rule_(rule, b, h, T);
+            int64_t nq, i0 = attention_queries_(blocks - 1 - task % blocks, T, &nq);
+            attention_read_(&of_b, &i0, &nq);    /* the longest first */
+            if (!nq)
+                continue;
             act_t *to = o + ((b * T + i0) * NH + h) * D;
             const act_t *q = qkv + (b * T + i0) * row + h * D;
             const act_t *k = qkv + b * T * row + (NH + kv) * D;
-            const AttentionRule of_b = attention_rule_(rule, b, h, T);
 #ifdef ATTENTION_AMX
             if (amx) {
                 attention_block_fwd_amx_(to, lse + head * T + i0, q, k,

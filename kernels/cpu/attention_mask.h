@@ -35,6 +35,8 @@ typedef struct {
     const int32_t *doc_ends;     /* docs (B, T): position after its document's last token */
     const int32_t *kv_limits;    /* length (B); limit (B, T); from 0 to T */
     const int32_t *prompt_gaps;  /* shared (B, 2): first position, and that after the last, <= T */
+    const int32_t *rows_read;    /* (B, T): -1: nothing reads this query's output; NULL: all are
+                                  * read */
     const uint32_t *noise;       /* of dropout, see philox.h; NULL: none */
     int32_t site;                /* of dropout, as its op has it */
     float p;                     /* share of the probabilities that is dropped */
@@ -62,6 +64,27 @@ typedef struct {
     int64_t hole_first, hole_last;       /* keys hidden from queries of lanes hole_from and up */
     int64_t hole_from;
 } AttentionKeys;
+
+/* Narrows queries *i0 .. *i0 + *n - 1 to those from the first that is read to the last, in whole 32
+ * for AMX; *n = 0: none is. */
+static inline void attention_read_(const AttentionRule *rule, int64_t *i0, int64_t *n)
+{
+#ifdef __AMX_BF16__
+    enum { WHOLE = 32 };
+#else
+    enum { WHOLE = 1 };
+#endif
+    if (!rule->rows_read)
+        return;
+    int64_t first = *n, last = 0;
+    for (int64_t i = *n; i-- > 0;)
+        if (rule->rows_read[*i0 + i] >= 0)
+            first = i, last = last ? last : i + 1;
+    first = first / WHOLE * WHOLE;
+    last = (last + WHOLE - 1) / WHOLE * WHOLE;
+    *n = last < first ? 0 : (last < *n ? last : *n) - first;
+    *i0 += first;
+}
 
 /* Sets the key ranges of queries i0 .. i0 + nq - 1 from limits. */
 static inline void attention_limits_(AttentionKeys *k, const AttentionRule *rule, int64_t i0,
@@ -246,6 +269,8 @@ static inline AttentionRule attention_rule_(const AttentionRule *rule, int64_t b
         of_b.kv_limits += of_b.mask == ATTENTION_LENGTH ? b : b * T;
     if (of_b.prompt_gaps)
         of_b.prompt_gaps += 2 * b;
+    if (of_b.rows_read)
+        of_b.rows_read += b * T;
     return of_b;
 }
 

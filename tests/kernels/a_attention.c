@@ -317,6 +317,44 @@ TEST(attention_drop_cut)
     check_same("dqkv", d[0], d[1], n * size);
 }
 
+/* Rows that are read have the same bits as without a list of them; gradients, too, if those of the other rows are zero
+ * and a head is whole vectors (tile.h). The last sequence has no row that is read. */
+TEST(attention_rows_read)
+{
+    static const AttentionMask masks[] = { ATTENTION_CAUSAL, ATTENTION_FULL, ATTENTION_LIMIT };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const Shape s = shapes[i];
+        const int64_t n = qkv_size(&s), m = out_size(&s), orow = s.NH * s.D, size = sizeof(act_t);
+        act_t *qkv = act_normal(n, 0, 1), *dout = act_normal(m, 0, 1);
+        act_t *o[2] = { NEW(act_t, m), NEW(act_t, m) }, *d[2] = { NEW(act_t, n), NEW(act_t, n) };
+        float *lse = NEW(float, s.B * s.NH * s.T);
+        int32_t *rows_read = NEW(int32_t, s.B * s.T), *limits = NEW(int32_t, s.B * s.T);
+        void *ws = new_bytes(attention_bwd_workspace(s.B, s.T, s.KV, s.D, size));
+        kv_limits_draw(limits, s.B, s.T, 0);
+        for (int64_t t = 0; t < s.B * s.T; t++)
+            rows_read[t] = t * 7 % 31 < 2 && t < (s.B - (s.B > 1)) * s.T ? (int32_t)t : -1;
+        memset(d[1], 0xff, (size_t)(n * size));
+        for (int64_t t = 0; t < s.B * s.T; t++)
+            if (rows_read[t] < 0)
+                memset(dout + t * orow, 0, (size_t)(orow * size));
+        for (int few = 0; few < 2; few++) {
+            const AttentionMask mask = masks[i % 3];
+            const AttentionRule rule = { .mask = mask, .noise = i % 2 ? noise : NULL, .site = SITE, .p = 0.3f,
+                                         .kv_limits = mask == ATTENTION_LIMIT ? limits : NULL,
+                                         .rows_read = few ? rows_read : NULL };
+            attention_fwd(o[few], lse, qkv, &rule, s.B, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+            attention_bwd(d[few], dout, o[few], lse, qkv, &rule, s.B, s.T, s.NH, s.KV, s.D, 0.2f, ws);
+        }
+        for (int64_t t = 0; t < s.B * s.T; t++)
+            if (rows_read[t] >= 0)
+                check_same("o", o[0] + t * orow, o[1] + t * orow, orow * size);
+        if (s.D % TILE_LANES == 0)
+            check_same("dqkv", d[0], d[1], n * size);
+        else
+            check_act("dqkv", d[1], act_double(d[0], n), n, 12 * (s.T + 3 * s.D));
+    }
+}
+
 /* Documents of one sequence give what each gives alone: in fp32 the same bits where a document
  * begins with a block, for its keys and queries then meet in the same blocks. */
 TEST(attention_docs_alone)
