@@ -15,6 +15,7 @@ typedef struct {
     AttentionRule rule;
     float *dk, *dv;
     int64_t T, D, row, orow, ldd;        /* ldd: floats between rows of dk and dv */
+    bool lanes;                          /* dk and dv: (T, D, TILE_LANES), the sum of each lane */
     float scale;
 } AttentionHead;
 
@@ -92,6 +93,61 @@ static inline void attention_delta_(float *restrict delta, const float *restrict
     }
 }
 
+/* True if dk and dv are summed by lanes: for heads that are no vector, in whole columns, the
+ * products that sum over queries are slow. */
+static inline bool attention_by_lanes_(int64_t T, int64_t D)
+{
+    return D < TILE_LANES && attention_fits_(T * TILE_LANES, D);
+}
+
+/* Adds the products of queries i .. and keys of a run to sums (keys, D, TILE_LANES): rows of p times
+ * a transposed operand (D, ATTENTION_BLOCK). */
+static inline __attribute__((always_inline)) void
+attention_lanes_add_(float *restrict sums, const float *restrict p, const float *restrict t,
+                     const AttentionRun *run, int64_t i, int64_t D, const int vectors)
+{
+    enum { N = ATTENTION_BLOCK };
+    for (int64_t d = 0; d < D; d++) {
+        TileVec of[N / TILE_LANES];
+        for (int v = 0; v < vectors; v++)
+            of[v] = *(const TileVec *)(t + d * N + i + v * TILE_LANES);
+        for (int64_t j = run->j; j < run->j + run->n; j++) {
+            TileVec *sum = (TileVec *)(sums + ((j - run->j) * D + d) * TILE_LANES);
+            TileVec all = *sum;
+            for (int v = 0; v < vectors; v++)
+                all += *(const TileVec *)(p + j * N + i + v * TILE_LANES) * of[v];
+            *sum = all;
+        }
+    }
+}
+
+static inline void attention_add_by_lanes_(float *restrict sums, const float *restrict p,
+                                           const float *restrict t, const AttentionRun *run,
+                                           int64_t D)
+{
+    enum { ALL = ATTENTION_BLOCK / TILE_LANES };
+    if (run->to - run->from == ATTENTION_BLOCK)
+        attention_lanes_add_(sums, p, t, run, 0, D, ALL);
+    else
+        for (int64_t i = run->from; i < run->to; i += TILE_LANES)
+            attention_lanes_add_(sums, p, t, run, i, D, 1);
+}
+
+/* sums (n) = scale times the sum of the lanes of each of n vectors there, in place; in the order of
+ * lanes. */
+static inline void attention_add_lanes_(float *sums, int64_t n, float scale)
+{
+    for (int64_t e = 0; e < n; e += TILE_LANES) {
+        TileVec v[TILE_LANES], all = { 0 };
+        for (int l = 0; l < TILE_LANES; l++)
+            v[l] = *(const TileVec *)(sums + (e + (e + l < n ? l : 0)) * TILE_LANES);
+        tile_transpose_square_(v);
+        for (int l = 0; l < TILE_LANES; l++)
+            all += v[l];
+        *(TileVec *)(sums + e) = all * scale;
+    }
+}
+
 /* Queries i0 .. i0 + nq - 1 of one query head: dq, and their share of dk and dv. */
 static __attribute__((noinline)) void
 attention_block_bwd_(const AttentionHead *g, int64_t i0, int64_t nq, AttentionPacked *packed,
@@ -131,12 +187,17 @@ attention_block_bwd_(const AttentionHead *g, int64_t i0, int64_t nq, AttentionPa
                                         .k = D }, ahead);
             attention_mask_(s, &keys, j0, r, 1);
             attention_block_ds_(s, ds, lse, delta, r, j0, drops);
-            attention_product_(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at, .lda = N,
-                                        .b = dout + r->from * D, .ldb = D, .m = r->n, .n = D,
-                                        .k = here, .add = true }, ahead);
-            attention_product_(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at, .lda = N,
-                                        .b = q + r->from * D, .ldb = D, .m = r->n, .n = D,
-                                        .k = here, .add = true }, ahead);
+            if (g->lanes) {
+                attention_add_by_lanes_(g->dv + to, s, dot, r, D);
+                attention_add_by_lanes_(g->dk + to, ds, qt, r, D);
+            } else {
+                attention_product_(&(Tile){ .c = g->dv + to, .ldc = g->ldd, .a = s + at,
+                                            .lda = N, .b = dout + r->from * D, .ldb = D,
+                                            .m = r->n, .n = D, .k = here, .add = true }, ahead);
+                attention_product_(&(Tile){ .c = g->dk + to, .ldc = g->ldd, .a = ds + at,
+                                            .lda = N, .b = q + r->from * D, .ldb = D, .m = r->n,
+                                            .n = D, .k = here, .add = true }, ahead);
+            }
             attention_product_(&(Tile){ .c = dqt + r->from, .ldc = N, .a = k + r->j * D, .lda = D,
                                         .transposed = true, .b = ds + at, .ldb = N, .m = D,
                                         .n = width, .k = r->n, .add = true }, ahead);
@@ -206,6 +267,7 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
 {
     const int64_t row = (NH + 2 * KV) * D, group = NH / KV, blocks = attention_blocks_(T);
     const bool in_place = sizeof(act_t) == sizeof(float), fits = attention_fits_(T, D);
+    const bool lanes = attention_by_lanes_(T, D);
     const act_t *kt = NULL;
 #ifdef ATTENTION_AMX
     if (attention_amx_(T, D)) {
@@ -224,15 +286,15 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
         for (int64_t task = 0; task < B * KV; task++) {
             const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
             AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums[0], .dv = sums[1],
-                                .T = T, .D = D, .row = row, .orow = NH * D, .ldd = D,
-                                .scale = scale, .rule = attention_rule_(rule, b, 0, T),
+                                .T = T, .D = D, .row = row, .orow = NH * D,
+                                .ldd = lanes ? D * TILE_LANES : D, .lanes = lanes, .scale = scale, .rule = attention_rule_(rule, b, 0, T),
                                 .kt = kt ? kt + task * D * T : NULL };
             if (!fits && in_place)
                 g.dk = (float *)dqkv + k, g.dv = g.dk + KV * D, g.ldd = row;
             else if (!fits)
                 g.dk = (float *)ws + task * 2 * T * D, g.dv = g.dk + T * D;
-            attention_clear_(g.dk, g.ldd, T, D);
-            attention_clear_(g.dv, g.ldd, T, D);
+            attention_clear_(g.dk, g.ldd, T, lanes ? g.ldd : D);
+            attention_clear_(g.dv, g.ldd, T, lanes ? g.ldd : D);
             for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
                 g.rule.head = h;
                 g.q = qkv + at + h * D;
@@ -266,6 +328,10 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
             }
             if (!fits && in_place)
                 continue;
+            if (lanes) {
+                attention_add_lanes_(g.dk, T * D, ATTENTION_LN2);
+                attention_add_lanes_(g.dv, T * D, 1);
+            }
             attention_put_(dqkv + k, g.dk, T, D, row);
             attention_put_(dqkv + k + KV * D, g.dv, T, D, row);
         }
