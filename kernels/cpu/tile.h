@@ -108,13 +108,9 @@ static inline void tile_strip_(const Tile *p, int64_t j, const TileWidth *w)
 {
     int64_t i = 0;
     for (int t = 0; i < p->m; t++)
-        for (int64_t left; (left = p->m - i) >= w->rows[t]; i += w->rows[t]) {
-            /* 4 and 4 rows are faster than 6, 1 and 1 */
-            const bool four = w->rows[t] == 6 && left > 6 && left % 6 / 2 == 1;
-            w->tile[t + four][p->transposed](p, p->c + i * p->ldc + j,
-                                             p->a + i * (p->transposed ? 1 : p->lda), p->b + j);
-            i -= four ? 2 : 0;
-        }
+        for (; i + w->rows[t] <= p->m; i += w->rows[t])
+            w->tile[t][p->transposed](p, p->c + i * p->ldc + j,
+                                      p->a + i * (p->transposed ? 1 : p->lda), p->b + j);
 }
 
 /* Rows of a column of C, one or a vector of them: c (+)= A column, over n of k. */

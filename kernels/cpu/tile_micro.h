@@ -91,6 +91,7 @@ MICRO_TILE(4, 3)
 MICRO_TILE(6, 2)
 MICRO_TILE(12, 1)
 #endif
+MICRO_TILE(2, 4)
 MICRO_TILE(4, 2)
 MICRO_TILE(8, 1)
 MICRO_TILE(4, 1)
@@ -101,14 +102,16 @@ MICRO_TILE(1, 1)
 
 static const TileWidth MICRO(widths)[TILE_WIDTHS] = {
 #if MICRO_LANES == 16
-    { 4, { 6, 4, 1 }, { MICRO_PAIR(6_4), MICRO_PAIR(4_4), MICRO_PAIR(1_4) } },
+    { 4,
+      { 6, 4, 2, 1 },
+      { MICRO_PAIR(6_4), MICRO_PAIR(4_4), MICRO_PAIR(2_4), MICRO_PAIR(1_4) } },
     { 3, { 8, 4, 1 }, { MICRO_PAIR(8_3), MICRO_PAIR(4_3), MICRO_PAIR(1_3) } },
     { 2, { 12, 4, 1 }, { MICRO_PAIR(12_2), MICRO_PAIR(4_2), MICRO_PAIR(1_2) } },
     { 1,
       { 24, 16, 8, 4, 1 },
       { MICRO_PAIR(24_1), MICRO_PAIR(16_1), MICRO_PAIR(8_1), MICRO_PAIR(4_1), MICRO_PAIR(1_1) } },
 #else
-    { 4, { 3, 1 }, { MICRO_PAIR(3_4), MICRO_PAIR(1_4) } },
+    { 4, { 3, 2, 1 }, { MICRO_PAIR(3_4), MICRO_PAIR(2_4), MICRO_PAIR(1_4) } },
     { 3, { 4, 1 }, { MICRO_PAIR(4_3), MICRO_PAIR(1_3) } },
     { 2, { 6, 4, 1 }, { MICRO_PAIR(6_2), MICRO_PAIR(4_2), MICRO_PAIR(1_2) } },
     { 1,
