@@ -20,10 +20,11 @@
 
 enum {
     ATTENTION_D = 256,           /* largest head */
-    ATTENTION_ROOM = ATTENTION_BLOCK * ATTENTION_D,      /* of a block, or of a head in one piece */
     ATTENTION_LINE = 64 / sizeof(act_t), /* elements of a cache line */
     ATTENTION_AHEAD = 8          /* lines of an array that are fetched at once */
 };
+
+_Static_assert(ATTENTION_ROOM == ATTENTION_BLOCK * ATTENTION_D, "a block of the largest head");
 
 #define ATTENTION_LOG2E 0x1.715476p0f
 #define ATTENTION_LN2 0x1.62e430p-1f
@@ -189,18 +190,12 @@ typedef struct {
     int64_t from, to;            /* keys that are there, where the head fits */
 } AttentionPacked;
 
-/* True if T rows of D fit. */
-static inline bool attention_fits_(int64_t T, int64_t D)
-{
-    return T * D <= ATTENTION_ROOM;
-}
-
 /* Copies keys j0 .. j0 + n - 1 of the head with keys at k and values at v, unless they are there.
  * Returns the offset of key j0. */
 static inline int64_t attention_pack_(AttentionPacked *p, const act_t *k, const act_t *v,
                                       int64_t j0, int64_t n, int64_t T, int64_t D, int64_t row)
 {
-    const bool fits = attention_fits_(T, D);
+    const bool fits = attention_fits(T, D);
     const int64_t at = fits ? j0 * D : 0;
     if (fits && p->of == k && p->from <= j0 && j0 + n <= p->to)
         return at;

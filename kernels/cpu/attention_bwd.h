@@ -97,11 +97,11 @@ static inline void attention_delta_(float *restrict delta, const float *restrict
  * products that sum over queries are slow. */
 static inline bool attention_by_lanes_(int64_t T, int64_t D)
 {
-    return D < TILE_LANES && attention_fits_(T * TILE_LANES, D);
+    return D < TILE_LANES && attention_fits(T * TILE_LANES, D);
 }
 
-/* Adds the products of queries i .. and keys of a run to sums (keys, D, TILE_LANES): rows of p times
- * a transposed operand (D, ATTENTION_BLOCK). */
+/* Adds the products of queries i .. and keys of a run to sums (keys, D, TILE_LANES): rows of p
+ * times a transposed operand (D, ATTENTION_BLOCK). */
 static inline __attribute__((always_inline)) void
 attention_lanes_add_(float *restrict sums, const float *restrict p, const float *restrict t,
                      const AttentionRun *run, int64_t i, int64_t D, const int vectors)
@@ -266,12 +266,12 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
                                  void *ws)
 {
     const int64_t row = (NH + 2 * KV) * D, group = NH / KV, blocks = attention_blocks_(T);
-    const bool in_place = sizeof(act_t) == sizeof(float), fits = attention_fits_(T, D);
+    const bool in_place = sizeof(act_t) == sizeof(float), fits = attention_fits(T, D);
     const bool lanes = attention_by_lanes_(T, D);
     const act_t *kt = NULL;
 #ifdef ATTENTION_AMX
     if (attention_amx_(T, D)) {
-        act_t *to = (act_t *)((float *)ws + B * KV * 2 * T * D);
+        act_t *to = (act_t *)((char *)ws + attention_sums_workspace(B, T, KV, D, sizeof(act_t)));
         attention_heads_transpose_(to, qkv + NH * D, B, T, KV, D, row);
         kt = to;
     }
@@ -287,7 +287,8 @@ static inline void attention_bwd(act_t *restrict dqkv, const act_t *restrict dou
             const int64_t b = task / KV, kv = task % KV, at = b * T * row, k = at + (NH + kv) * D;
             AttentionHead g = { .k = qkv + k, .v = qkv + k + KV * D, .dk = sums[0], .dv = sums[1],
                                 .T = T, .D = D, .row = row, .orow = NH * D,
-                                .ldd = lanes ? D * TILE_LANES : D, .lanes = lanes, .scale = scale, .rule = attention_rule_(rule, b, 0, T),
+                                .ldd = lanes ? D * TILE_LANES : D, .lanes = lanes,
+                                .scale = scale, .rule = attention_rule_(rule, b, 0, T),
                                 .kt = kt ? kt + task * D * T : NULL };
             if (!fits && in_place)
                 g.dk = (float *)dqkv + k, g.dv = g.dk + KV * D, g.ldd = row;

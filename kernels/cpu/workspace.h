@@ -23,7 +23,9 @@ enum {
      * least. */
     GEMM_ROWS_N = 512,
     GEMM_ROWS_B = 1 << 17,
-    GEMM_ROWS_M = 512
+    GEMM_ROWS_M = 512,
+    /* Elements of an array of attention: a block of 64 queries of the largest head, or one head. */
+    ATTENTION_ROOM = 64 * 256
 };
 
 static inline int64_t workspace_round(int64_t bytes)
@@ -79,18 +81,31 @@ static inline int64_t grad_norm_workspace(void)
     return 8 * NORM_PARTS;
 }
 
-/* Transposed keys (B, KV, D, T) for matrix tiles; nothing in fp32. */
+/* Returns 1 if a thread has room for a key head of T rows of D, else 0. */
+static inline int attention_fits(int64_t T, int64_t D)
+{
+    return T * D <= ATTENTION_ROOM;
+}
+
+/* Values transposed (B, KV, D, T) for matrix tiles, which want multiples of 32; nothing in fp32. */
 static inline int64_t attention_fwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D,
                                               int64_t act)
 {
-    return act == 4 ? 0 : B * KV * D * T * act;
+    return act == 4 || T % 32 || D % 32 ? 0 : B * KV * D * T * act;
 }
 
-/* Sums of dk and dv in fp32, (B, KV, 2, T, D), then transposed keys; nothing in fp32. */
+/* Sums of dk and dv of heads that do not fit in fp32, (B, KV, 2, T, D); nothing in fp32. */
+static inline int64_t attention_sums_workspace(int64_t B, int64_t T, int64_t KV, int64_t D,
+                                               int64_t act)
+{
+    return act == 4 || attention_fits(T, D) ? 0 : B * KV * T * D * 2 * 4;
+}
+
+/* These sums, then keys transposed as values are in the forward pass. */
 static inline int64_t attention_bwd_workspace(int64_t B, int64_t T, int64_t KV, int64_t D,
                                               int64_t act)
 {
-    return act == 4 ? 0 : B * KV * T * D * (2 * 4 + act);
+    return attention_sums_workspace(B, T, KV, D, act) + attention_fwd_workspace(B, T, KV, D, act);
 }
 
 /* Scores (rows, NH, T) fp32. */

@@ -3,7 +3,7 @@
  * Every matrix product and kernel call of a step, straight down.
  * Made by `gen tests/gold/ir/zero_two_ranks/recipe.lua`:
  * change the recipe, not this file.
- * IR sha256 b52c70d9a2c9b109, 76 kernel calls in 7 programs, arena 21.3 MiB a rank.
+ * IR sha256 b2ec071dff553028, 76 kernel calls in 7 programs, arena 21.3 MiB a rank.
  *
  * Values are named as in ir/: %b.norm1[l] is AT(b_norm1, l). The group @g7 is the call after
  * profile_op(7), with its recipe line, `// x.lua:4`, if that differs from the call before. */
@@ -140,7 +140,7 @@ static void run_micro(int micro)
         profile_op(5);          // recipe.lua:6
         attention_fwd(AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
                       &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
-                      ws_micro_1);
+                      NULL);
         profile_op(6);
         linear_fwd(AT(b_o, l), AT(b_att, l), AT(b_o_w, l), &mm_o, ws_micro_1);
         /* feed-forward */
@@ -192,7 +192,7 @@ static void run_micro(int micro)
         profile_op(24);
         attention_bwd(b_drot, b_datt, AT(b_att, l), AT(b_att_lse, l), AT(b_rot, l),
                       &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H, K, D, ATTENTION_SCALE,
-                      ws_micro_3);
+                      NULL);
         profile_op(25);         // recipe.lua:5
         rope_bwd(b_dqkv, rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(26);         // recipe.lua:6
@@ -292,7 +292,7 @@ static void run_eval(void)
         rope_fwd(e_rot, rope_cos, rope_sin, NULL, B * T, T, H, K, D);
         profile_op(53);         // recipe.lua:6
         attention_fwd(e_att, e_att_lse, e_rot, &(AttentionRule){.mask = ATTENTION_CAUSAL}, B, T, H,
-                      K, D, ATTENTION_SCALE, ws_eval_1);
+                      K, D, ATTENTION_SCALE, NULL);
         profile_op(54);
         linear_fwd(e_o, e_att, AT(b_o_w, l), &mm_o, ws_eval_1);
         /* feed-forward */
