@@ -391,6 +391,16 @@ static char *named(const Checkpoints *c)
     return found;
 }
 
+/* A run that starts over would replace the history of a finished one. */
+static void refuse_done(const char *out)
+{
+    char *done = folder_join(out, "DONE");
+    if (file_named(done))
+        die(EXIT_NO_CKPT, "%s: a finished run without checkpoints; --force moves its files aside "
+            "and starts over, another --out leaves them alone", out);
+    free(done);
+}
+
 static char *choose(const Checkpoints *c)
 {
     const char *which = c->flags->resume;
@@ -404,6 +414,8 @@ static char *choose(const Checkpoints *c)
             die(EXIT_CONFIG, "%s: has %d checkpoint%s; give another --out, continue from the "
                 "newest with --resume last, or move them aside with --force", c->out, had,
                 had == 1 ? "" : "s");
+        if (put_aside_before(c->out) == 0)
+            refuse_done(c->out);
         return NULL;
     }
     if (automatic || last) {
@@ -413,6 +425,8 @@ static char *choose(const Checkpoints *c)
             die(EXIT_NO_CKPT, "%s: no valid checkpoint to resume from%s", c->out,
                 !damaged ? "" : c->read_only ? ", all are damaged"
                 : ", all are damaged; --resume never starts over at step 0 and leaves them there");
+        if (!found)
+            refuse_done(c->out);
         return found;
     }
     char *found = named(c), *error = checkpoint_verify(found);

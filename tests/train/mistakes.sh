@@ -95,6 +95,20 @@ for out in file file/below; do
     verdict "--out $out" "$([ $? = 90 ] || tail -n 2 "$scratch/said"
         [ $out != file ] || grep -q -- '--out .*/file is not a folder: name another path' "$scratch/said" || cat "$scratch/said")"
 done
+trains() {
+    "$work/gpt2_tiny/train" --data "$scratch/in/$data" --init-from none --out "$scratch/done" --steps 2 "$@" \
+        >"$scratch/said" 2>&1
+}
+trains
+rm -rf "$scratch"/done/checkpoint-*
+before=$(sha256sum "$scratch/done/history.jsonl")
+trains
+verdict "a finished run whose checkpoints were deleted is not trained again" "$([ $? = 89 ] || tail -n 2 "$scratch/said"
+    grep -q 'done: a finished run without checkpoints; --force moves its files aside' "$scratch/said" || cat "$scratch/said"
+    [ "$(sha256sum "$scratch/done/history.jsonl")" = "$before" ] || echo "history.jsonl was changed")"
+trains --force
+verdict "--force moves its history aside" "$([ $? = 0 ] || tail -n 2 "$scratch/said"
+    [ "$(sha256sum <"$scratch/done/aside-1/history.jsonl")" = "${before%% *}  -" ] || echo "not in aside-1")"
 for type in fp16 bf16 fp8; do
     ACCELERATE_MIXED_PRECISION=$type refuses "accelerate launch --mixed_precision $type" 80 \
         "ACCELERATE_MIXED_PRECISION is $type, but .*precision=fp32: start it with --mixed_precision no, or .*precision=$type" \
