@@ -23,12 +23,12 @@ more=$(($(of device_bytes "$T/now") - $(of device_bytes "$T/base")))
 cost() { "$GEN" diff --base "$T/base" $R "$@" >"$T/cost" 2>"$T/said"; }
 row() { tr -d , <"$T/cost" | sed -n "s/^| $1 | \(.*\) |\$/\1/p"; }
 cost
-check cost/same "0 this change costs nothing on cpu_tiny: 64.5 MiB a rank, as before" "$? $(head -n 1 "$T/cost")"
+check cost/same "0 this change costs nothing on cpu_tiny: 64.1 MiB a rank, as before" "$? $(head -n 1 "$T/cost")"
 cost batch.micro=16
 code=$?
 check cost/more "1 this change costs $(awk -v n=$more 'BEGIN { printf "%.1f", n / 1048576 }') MiB on cpu_tiny" \
     "$code $(sed 's/:.*//;q' "$T/cost")"
-check cost/bytes "$(of device_bytes "$T/base") | $(of device_bytes "$T/now") | +$more (+35.6 MiB)" "$(row 'bytes of a rank')"
+check cost/bytes "$(of device_bytes "$T/base") | $(of device_bytes "$T/now") | +$more (+35.1 MiB)" "$(row 'bytes of a rank')"
 flop() { sed -n '/"schedules"/,/"updates":\ttrue/p; /"updates":\ttrue/,/"flop"/p' "$1" | sed -n 's/.*"flop":\t\(.*\),/\1/p'; }
 check cost/flop "$(flop "$T/base") | $(flop "$T/now") | +$(($(flop "$T/now") - $(flop "$T/base")))" \
     "$(row 'FLOP of a step all ranks')"
@@ -45,12 +45,12 @@ check cost/allowed "0 1 0" "$(for most in ${more}B $((more - 1))B any; do
     echo $?
 done | paste -sd' ')"
 cost batch.micro=16 --allow 1MiB
-check cost/too_much "gen: diff: cpu_tiny: a rank needs 35.6 MiB more than the base, --allow 1MiB" "$(cat "$T/said")"
+check cost/too_much "gen: diff: cpu_tiny: a rank needs 35.1 MiB more than the base, --allow 1MiB" "$(cat "$T/said")"
 cost batch.micro=4 --allow 0 --json
 check cost/less "0 false true this change saves" "$? $(sed -n 's/^\t"\(same\|allowed\|sentence\)":\t"\{0,1\}\(.*\),$/\2/p' "$T/cost" |
     cut -d' ' -f1-3 | paste -sd' ')"
 "$GEN" diff --base none --allow 0 $R >"$T/cost"
-check cost/new "0 cpu_tiny is new: 64.5 MiB a rank" "$? $(head -n 1 "$T/cost")"
+check cost/new "0 cpu_tiny is new: 64.1 MiB a rank" "$? $(head -n 1 "$T/cost")"
 "$GEN" plan recipes/darkroom_ppo.lua --json >"$T/ppo"
 "$GEN" diff --base "$T/ppo" recipes/darkroom_ppo.lua run.seed=2 >"$T/cost"
 check cost/whole "0 9192942720000 | 9192942720000 | 0" "$? $(row 'FLOP of a run')"
@@ -200,25 +200,25 @@ steps() {
     echo passed
 }
 check run/github "passed" "$(steps github $R)"
-check run/summary "this change costs 35.6 MiB on cpu_tiny: 100.1 MiB a rank, was 64.5 MiB" "$(head -n 1 "$T/summary")"
-check run/bytes "| bytes of a rank | $(of device_bytes "$T/base") | $(of device_bytes "$T/now") | +$more (+35.6 MiB) |" \
+check run/summary "this change costs 35.1 MiB on cpu_tiny: 99.2 MiB a rank, was 64.1 MiB" "$(head -n 1 "$T/summary")"
+check run/bytes "| bytes of a rank | $(of device_bytes "$T/base") | $(of device_bytes "$T/now") | +$more (+35.1 MiB) |" \
     "$(tr -d , <"$T/summary" | grep 'bytes of')"
 check run/kept "base.json cost.md manifest.json plan.json plan.txt" "$(cd "$W/out/ci/cpu_tiny" && find . -maxdepth 1 -type f |
     cut -c3- | sort | paste -sd' ')"
 check run/packages "apt-get install -y --no-install-recommends ca-certificates git make" "$(tail -n 1 "$T/apt")"
-check run/limit "04 1 gen: diff: cpu_tiny: a rank needs 35.6 MiB more than the base, --allow 1MiB" "$(ALLOW=1MiB steps github $R)"
-check run/limit_summary 1 "$(grep -c '^this change costs 35.6 MiB' "$T/summary")"
+check run/limit "04 1 gen: diff: cpu_tiny: a rank needs 35.1 MiB more than the base, --allow 1MiB" "$(ALLOW=1MiB steps github $R)"
+check run/limit_summary 1 "$(grep -c '^this change costs 35.1 MiB' "$T/summary")"
 check run/same "passed this change costs nothing on mlm_tiny" "$(steps github recipes/mlm_tiny.lua) $(
     sed 's/:.*//;q' "$T/summary")"
 cp "$W/$R" "$W/recipes/ci_new.lua"
-check run/new "passed ci_new is new: 100.1 MiB a rank" "$(steps github recipes/ci_new.lua) $(head -n 1 "$T/summary")"
+check run/new "passed ci_new is new: 99.2 MiB a rank" "$(steps github recipes/ci_new.lua) $(head -n 1 "$T/summary")"
 check run/first_commit "passed cpu_tiny is new" "$(BASE=nothing steps github $R) $(sed 's/:.*//;q' "$T/summary")"
-check run/gitlab "passed this change costs 35.6 MiB on cpu_tiny" "$(BASE='' steps gitlab $R) $(
+check run/gitlab "passed this change costs 35.1 MiB on cpu_tiny" "$(BASE='' steps gitlab $R) $(
     sed 's/:.*//;q' "$W/out/ci/cpu_tiny/cost.md")"
 if [ -n "${FULL:-}" ]; then
     echo '/* changed */' >>"$W/gen/util.h"
     git -C "$W" commit -qam gen
-    check run/changed_gen "passed this change costs 35.6 MiB on cpu_tiny $W/out/base/out/.gen/gen" "$(steps github $R) $(
+    check run/changed_gen "passed this change costs 35.1 MiB on cpu_tiny $W/out/base/out/.gen/gen" "$(steps github $R) $(
         sed 's/:.*//;q' "$T/summary") $(ls "$W/out/base/out/.gen/gen")"
 fi
 if [ -n "${FULL:-}" ] && [ -n "$(. tests/builds/lib.sh && nvcc_path)" ]; then

@@ -108,9 +108,6 @@ own more --eval-data "$other" --source-steps 24 --eval-only
 verdict "validation without --eval-data" "$([ "$(last same | wc -l)" = 4 ] && [ "$(last same)" = "$(last named)" ] ||
     echo "$(last same) and $(last named)"
     [ "$(last same)" != "$(last other)" ] || echo "other histories: the same")"
-own fewer --eval-data $ref/ad_one/tokens.safetensors --source-streams 100 --eval-only
-verdict "validation, of fewer streams than are trained on" "$([ "$(last same)" = "$(last fewer)" ] ||
-    tail -n 2 "$scratch/fewer.log")"
 # 8 tasks, 3 regions, 9 places
 verdict "validation, some steps" "$(last more | grep -q 'samples": 216}' || last more)"
 

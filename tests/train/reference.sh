@@ -66,7 +66,7 @@ first=$(awk -F'"' '/\.name/ { name = $2 } /\.init =/ { sub(/, \.first.*/, ""); p
 for want in "layer.%d.key.weight .init = INIT_UNIFORM, .init_arg = 0.125f" \
     "layer.%d.key.bias .init = INIT_UNIFORM, .init_arg = 0.125f" \
     "layer.%d.down.weight .init = INIT_UNIFORM, .init_arg = 0.0625f" \
-    "layer.%d.LayerNorm1.weight .init = INIT_ONES, .init_arg = 0.02f" \
+    "layer.%d.LayerNorm1.weight .init = INIT_ONES" \
     "embeddings.word.weight .init = INIT_NORMAL, .init_arg = 1.0f"; do
     verdict "first values: ${want%% *}" "$(grep -qxF "$want" <<<"$first" || echo "$first")"
 done
