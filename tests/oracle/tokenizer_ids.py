@@ -4,7 +4,7 @@
 Usage: tokenizer_ids.py OUT_FOLDER [LAYOUT...]     (needs the packages tokenizers and transformers; nothing is downloaded)
 Each layout is trained here on generated text; expected.json holds texts as hex, ids without and with special
 tokens, and the decoded text with and without special tokens. parts.json holds many small tokenizers, for each part;
-beside.json one, with the ids that it gives next to other files.
+companions.json one, with the ids that it gives next to other files.
 """
 import base64
 import collections
@@ -512,7 +512,7 @@ BESIDE = [
 ]
 
 
-def beside(path):
+def companions(path):
     """Files next to tokenizer.json, each with the ids that transformers gives with them; needs transformers."""
     import tempfile
     import transformers
@@ -535,7 +535,7 @@ def beside(path):
         rows.append(json.dumps({"name": name, "files": files, "eos": loaded.eos_token_id, "pad": loaded.pad_token_id, "size": len(loaded),
                                 "cases": cases(loaded.backend_tokenizer, texts)}))
     with open(path, "w") as f:
-        f.write('{"made_by": "tests/oracle/tokenizer_ids.py, transformers %s",\n"tokenizer": %s,\n"beside": [\n' % (transformers.__version__, t.to_str()))
+        f.write('{"made_by": "tests/oracle/tokenizer_ids.py, transformers %s",\n"tokenizer": %s,\n"companions": [\n' % (transformers.__version__, t.to_str()))
         f.write(",\n".join(rows) + "\n]}\n")
 
 
@@ -627,7 +627,7 @@ CHATS = ["<|user|>\n hi<|end|>\n<|assistant|>\nthe king 1597<|end|>\n<|endoftext
 def main(out, *names):
     if not names:
         parts(os.path.join(out, "parts.json"))
-        beside(os.path.join(out, "beside.json"))
+        companions(os.path.join(out, "companions.json"))
         plain(out)
     byte_level, words = (gpt2, llama3, qwen2, added, unknown, dropping), (bert, cased, level)
     few = (smollm2, llada, phi3)         # what is new in them others do not have; the rest they share

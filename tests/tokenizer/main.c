@@ -214,12 +214,12 @@ static void files_remove(const char *folder, const cJSON *files)
 }
 
 /* A tokenizer with the files of each row next to it. */
-static void check_beside(const char *path, const char *folder)
+static void check_companions(const char *path, const char *folder)
 {
     size_t n;
     char *error, *text = file_read(path, 1 << 28, &n, &error), *plain = NULL;
     cJSON *json = text ? json_parse(text, n, &error) : NULL;
-    const cJSON *row = json ? json_get(json, "beside")->child : NULL;
+    const cJSON *row = json ? json_get(json, "companions")->child : NULL;
     char *file = format("%s/tokenizer.json", folder);
     if (!row)
         verdict("files next to the tokenizer equal transformers", error ? error : "no rows");
@@ -391,7 +391,7 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         check_folder(argv[i]);
     check_parts("tests/tokenizer/parts.json");
-    check_beside("tests/tokenizer/beside.json", "out/.test/tokenizer/beside");
+    check_companions("tests/tokenizer/companions.json", "out/.test/tokenizer/companions");
     verdict("texts are cut where tokenisation cannot notice", cuts > 50 ? NULL : "hardly any cut");
     check_words();
     check_splits();

@@ -216,7 +216,7 @@ static void check_refused(void)
 }
 
 /* Files next to a tokenizer that contradict it. */
-static void check_beside_refused(void)
+static void check_companions_refused(void)
 {
     static const char json[] = BPE(AB, ",\"added_tokens\":[{\"id\":3,\"content\":\"<e>\"}]");
     static const struct {
@@ -247,6 +247,6 @@ static void check_beside_refused(void)
 
 void check_refusals(void)
 {
-    check_beside_refused();
+    check_companions_refused();
     check_refused();
 }

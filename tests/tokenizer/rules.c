@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* A space before texts: classes of transformers that obey tokenizer_config.json, and those that do not. */
-static void check_beside_prefix(void)
+static void check_companions_prefix(void)
 {
     static const char json[] = "{\"added_tokens\":[],\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":["
         "{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"trim_offsets\":true,\"use_regex\":true}]},"
@@ -226,12 +226,12 @@ static void check_ends(const char *tokenizer)
                                     cases[i].generation_config};
         static const char *const file[] = {"tokenizer_config", "config", "generation_config"};
         Tokenizer *t = NULL;
-        char *error = tokenizer_load(&t, tokenizer), *why = NULL, *beside[3];
+        char *error = tokenizer_load(&t, tokenizer), *why = NULL, *companions[3];
         int end = error ? 0 : tokenizer_added(t, "<|endoftext|>");
         tokenizer_free(t);
         for (int k = 0; k < 3; k++) {
-            beside[k] = format("%s/%s.json", folder, file[k]);
-            FILE *to = text[k] ? fopen(beside[k], "w") : NULL;
+            companions[k] = format("%s/%s.json", folder, file[k]);
+            FILE *to = text[k] ? fopen(companions[k], "w") : NULL;
             const char *hole = text[k] ? strstr(text[k], "%d") : NULL;
             if (to && hole)
                 fprintf(to, "%.*s%d%s", (int)(hole - text[k]), text[k], end, hole + 2);
@@ -257,7 +257,7 @@ static void check_ends(const char *tokenizer)
             why = format("others end it");
         verdict(format("end of text: %s", cases[i].name), why);
         for (int k = 0; k < 3; k++)
-            unlink(beside[k]);
+            unlink(companions[k]);
         if (!error)
             tokenizer_free(t);
     }
@@ -268,7 +268,7 @@ static void check_ends(const char *tokenizer)
 
 void check_rules(void)
 {
-    check_beside_prefix();
+    check_companions_prefix();
     check_ends("tests/tokenizer/qwen2/tokenizer.json");
     check_specials();
     check_normalized_end();

@@ -3,7 +3,7 @@
 set -u
 . tests/sources.sh
 work=out/.test/tokenizer
-mkdir -p $work/beside
+mkdir -p $work/companions
 watched tests/tokenizer/{main,refused,rules}.c \
     $(sources runtime base json crc32c tokenizer* bpe tokens wordpiece words chars)
 watched_link $work/test $objects -lcjson -lpcre2-8 -lutf8proc -lm -lpthread || exit 1
