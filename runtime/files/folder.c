@@ -115,6 +115,14 @@ char *folder_make_below(const char *root, const char *path)
     return error;
 }
 
+char *folder_blocked(const char *path)
+{
+    struct stat is;
+    if (stat(path, &is) || S_ISDIR(is.st_mode))
+        return NULL;
+    return format("%s is not a folder: name another path, or remove it", path);
+}
+
 char *folder_sync(const char *path)
 {
     int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -23,6 +23,8 @@ char *folder_make_parents(const char *path);                         /* creates 
 /* The same below the folder `root`, a prefix of path; refuses links to folders, so that a run
  * folder made by somebody else cannot redirect writes. */
 char *folder_make_below(const char *root, const char *path);
+/* Returns NULL, or why `path` cannot become a folder: a file has its name. */
+char *folder_blocked(const char *path);
 char *folder_sync(const char *path);                                 /* fsync of the folder */
 /* Removes a folder and the files in it, not recursively: subfolders stay, with an error. */
 char *folder_remove(const char *path);

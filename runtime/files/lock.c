@@ -383,7 +383,9 @@ static void remove_leftovers(const char *out)
 
 static void make_folders(const char *out)
 {
-    char *error = folder_make_parents(out);
+    char *error = folder_blocked(out);
+    if (!error)
+        error = folder_make_parents(out);
     if (!error && mkdir(out, 0777) && errno != EEXIST)
         error = format("%s: mkdir: %s", out, strerror(errno));
     if (error)

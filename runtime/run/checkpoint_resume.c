@@ -11,7 +11,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/base.h"
@@ -391,13 +390,13 @@ static char *named(const Checkpoints *c)
     return found;
 }
 
-/* A run that starts over would replace the history of a finished one. */
-static void refuse_done(const char *out)
+/* Training that starts over would replace the history of a finished run. */
+static void refuse_done(const Checkpoints *c)
 {
-    char *done = folder_join(out, "DONE");
-    if (file_named(done))
+    char *done = folder_join(c->out, "DONE");
+    if (!c->read_only && file_named(done))
         die(EXIT_NO_CKPT, "%s: a finished run without checkpoints; --force moves its files aside "
-            "and starts over, another --out leaves them alone", out);
+            "and starts over, another --out leaves them alone", c->out);
     free(done);
 }
 
@@ -415,7 +414,7 @@ static char *choose(const Checkpoints *c)
                 "newest with --resume last, or move them aside with --force", c->out, had,
                 had == 1 ? "" : "s");
         if (put_aside_before(c->out) == 0)
-            refuse_done(c->out);
+            refuse_done(c);
         return NULL;
     }
     if (automatic || last) {
@@ -426,7 +425,7 @@ static char *choose(const Checkpoints *c)
                 !damaged ? "" : c->read_only ? ", all are damaged"
                 : ", all are damaged; --resume never starts over at step 0 and leaves them there");
         if (!found)
-            refuse_done(c->out);
+            refuse_done(c);
         return found;
     }
     char *found = named(c), *error = checkpoint_verify(found);
@@ -447,9 +446,9 @@ void checkpoint_out(const char *out)
     }
     free(list);
     free(state);
-    struct stat is;
-    if (stat(out, &is) == 0 && !S_ISDIR(is.st_mode))
-        die(EXIT_IO, "--out %s is not a folder: name another path, or remove it", out);
+    char *blocked = folder_blocked(out);
+    if (blocked)
+        die(EXIT_IO, "--out %s", blocked);
 }
 
 bool checkpoint_find(Checkpoints *c, const Model *m)

@@ -106,6 +106,9 @@ trains
 verdict "a finished run whose checkpoints were deleted is not trained again" "$([ $? = 89 ] || tail -n 2 "$scratch/said"
     grep -q 'done: a finished run without checkpoints; --force moves its files aside' "$scratch/said" || cat "$scratch/said"
     [ "$(sha256sum "$scratch/done/history.jsonl")" = "$before" ] || echo "history.jsonl was changed")"
+"$work/gpt2_tiny/train" --eval-data "$scratch/in/$data" --init-from "$scratch/in/model" \
+    --out "$scratch/done" --eval-only >"$scratch/said" 2>&1
+verdict "commands that only read take --init-from there" "$([ $? = 0 ] || tail -n 2 "$scratch/said")"
 trains --force
 verdict "--force moves its history aside" "$([ $? = 0 ] || tail -n 2 "$scratch/said"
     [ "$(sha256sum <"$scratch/done/aside-1/history.jsonl")" = "${before%% *}  -" ] || echo "not in aside-1")"

@@ -94,6 +94,10 @@ touch "$scratch/file"
 code=$?
 verdict "next: of a folder that cannot be made" "$([ $code = 90 ] || echo "code $code"
     said below '^next: fix that; then .*run.sh --out .*/file/below goes on with the tasks that are not done$')"
+"$work/ppo.small/train" --out "$scratch/file" >"$scratch/file.log" 2>&1
+code=$?
+verdict "--out FILE" "$([ $code = 90 ] || echo "code $code"
+    said file '/file is not a folder: name another path, or remove it')"
 (cd "$work/ppo.small" && ./train --goals 81 --out x 2>&1 | tail -n 1) >"$scratch/here.log"
 verdict "next: a command for this folder" "$(said here 'again; \./run.sh --help')"
 
