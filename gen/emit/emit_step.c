@@ -272,8 +272,9 @@ static char *expand(const Call *c, const char *word)
         return span_text(kernel_operand(c->p, c->group, word + 4).v,
                          kernel_operand(c->p, &end, word + 4).v);
     }
-    if (!strcmp(word, "site") || !strcmp(word, "1.site"))
-        return site_text(c, call_op(c, word[0] == '1'));
+    const bool of_op = isdigit((unsigned char)word[0]) && word[1] == '.';
+    if (!strcmp(word + (of_op ? 2 : 0), "site"))
+        return site_text(c, call_op(c, of_op ? word[0] - '0' : 0));
     if (is_lora(word))
         return lora_object(c, word);
     if (!strncmp(word, "mm ", 3))
