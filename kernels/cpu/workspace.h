@@ -45,6 +45,22 @@ static inline int64_t rmsnorm_bwd_workspace(int64_t C)
     return 4 * REDUCE_PARTS * C;
 }
 
+/* linear_norm.h: a product, then the sums of blocks of rows: dw, db and those of dx. */
+static inline int64_t linear_layernorm_bwd_workspace(int64_t N)
+{
+    return GEMM_WORKSPACE + layernorm_bwd_workspace(N);
+}
+
+static inline int64_t linear_layernorm_bwd_bias_workspace(int64_t N)
+{
+    return GEMM_WORKSPACE + 4 * REDUCE_PARTS * 3 * N;
+}
+
+static inline int64_t linear_rmsnorm_bwd_workspace(int64_t N)
+{
+    return GEMM_WORKSPACE + rmsnorm_bwd_workspace(N);
+}
+
 /* (REDUCE_PARTS, 2 D) */
 static inline int64_t qk_norm_bwd_workspace(int64_t D)
 {

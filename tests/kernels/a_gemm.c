@@ -3,11 +3,9 @@
 
 #include "../../kernels/cpu/bias_rows.h"
 #include "../../kernels/cpu/linear.h"
-#ifndef ACT_BF16
-#include "../../kernels/cpu/linear_rows.h"
-#endif
 #include "../../kernels/reference/gemm.h"
 #include "../../kernels/reference/linear.h"
+#include "gemm_choose.h"
 #include "harness.h"
 
 typedef struct {
@@ -111,23 +109,6 @@ TEST(gemm_random)
     gemm_setup();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         run_case(&cases[i], false);
-}
-
-/* Chooses the i-th implementation that this CPU has; false if there are fewer. */
-static bool choose(int i)
-{
-    const GemmTiles *tiles[4] = { gemm_kinds[GEMM_AVX2] };
-    int n = 1;
-    gemm_setup();
-    if (gemm_cpu_has(dnnl_cpu_isa_avx512_core))
-        tiles[n++] = gemm_kinds[GEMM_AVX512];
-#ifdef ACT_BF16
-    if (gemm_cpu_has(dnnl_cpu_isa_avx512_core_bf16))
-        tiles[n] = tiles[n + 1] = gemm_kinds[GEMM_AVX512_BF16], n += 2;
-#endif
-    gemm_tiles = i < n ? tiles[i] : NULL;
-    gemm_uses_library = i == 3;
-    return i < n;
 }
 
 /* Implementations before this one have the same bits. */
@@ -311,90 +292,6 @@ TEST(gelu_bwd_bias)
                 check_same("in place of dy", dy, want, bytes);
             }
 }
-
-#ifndef ACT_BF16
-/* Operands of the calls of linear_rows.h; other (R, 2 N): input of an activation, or residual. */
-typedef struct {
-    int64_t R, N, K;
-    act_t *x, *w, *b, *other, *product, *want, *got;
-    float *db, *want_db;
-    void *ws;
-} RowsCase;
-
-/* Sets mm and runs the product alone. */
-static void rows_product(RowsCase *t, Gemm *mm, GemmForm form, int bias)
-{
-    *mm = (Gemm){ .name = "rows", .m = t->R, .n = t->N, .k = t->K, .form = form, .bias = bias };
-    gemm_init(mm);
-    gemm_run(mm, t->product, t->x, t->w, t->b, t->ws);
-}
-
-static void rows_forward(RowsCase *t)
-{
-    const int64_t n = t->R * t->N, bytes = n * (int64_t)sizeof(act_t);
-    act_t *z = NEW(act_t, n);
-    Gemm mm;
-    rows_product(t, &mm, GEMM_NT, 1);
-    gelu_fwd(t->want, t->product, n);
-    linear_gelu_fwd(t->got, z, t->x, t->w, t->b, &mm, t->ws);
-    check_same("product before gelu", z, t->product, bytes);
-    check_same("gelu", t->got, t->want, bytes);
-    gelu_erf_fwd(t->want, t->product, n);
-    linear_gelu_erf_fwd(t->got, z, t->x, t->w, t->b, &mm, t->ws);
-    check_same("product before gelu_erf", z, t->product, bytes);
-    check_same("gelu_erf", t->got, t->want, bytes);
-    rows_product(t, &mm, GEMM_NT, 0);
-    swiglu_fwd(t->want, t->product, t->R, t->N / 2);
-    linear_swiglu_fwd(t->got, z, t->x, t->w, &mm, t->ws);
-    check_same("product before swiglu", z, t->product, bytes);
-    check_same("swiglu", t->got, t->want, bytes / 2);
-}
-
-static void rows_backward(RowsCase *t)
-{
-    const int64_t n = t->R * t->N, bytes = n * (int64_t)sizeof(act_t);
-    Gemm mm;
-    rows_product(t, &mm, GEMM_NN, 0);
-    add_fwd(t->want, t->product, t->other, n);
-    linear_dx_add(t->got, t->x, t->w, t->other, &mm, t->ws);
-    check_same("dx and a residual gradient", t->got, t->want, bytes);
-    swiglu_bwd(t->want, t->product, t->other, t->R, t->N);
-    linear_dx_swiglu_bwd(t->got, t->x, t->w, t->other, &mm, t->ws);
-    check_same("swiglu backward", t->got, t->want, 2 * bytes);
-    for (int erf = 0; erf < 2 && t->R % REDUCE_PARTS == 0; erf++)
-        for (int beta = 0; beta < 2; beta++) {
-            memcpy(t->want_db, t->db, sizeof *t->db * (size_t)t->N);
-            (erf ? gelu_erf_bwd_bias : gelu_bwd_bias)(t->want_db, t->want, t->product, t->other,
-                                                      t->R, t->N, beta, t->ws);
-            (erf ? linear_dx_gelu_erf_bwd_bias : linear_dx_gelu_bwd_bias)(
-                t->db, t->got, t->x, t->w, t->other, &mm, beta, t->ws);
-            check_same("gelu backward", t->got, t->want, bytes);
-            check_same("its column sums", t->db, t->want_db, t->N * 4);
-        }
-}
-
-/* The bits of a product and of what follows it, one after the other: tails of every tile, two
- * depths, one thread and several. */
-TEST(linear_rows)
-{
-    static const int64_t shapes[][3] = { { 544, 40, 24 }, { 515, 96, 300 }, { 96, 512, 256 } };
-    const int all = omp_get_max_threads();
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const int64_t R = shapes[i][0], N = shapes[i][1], K = shapes[i][2];
-        RowsCase t = { R, N, K, act_normal(R * K, 0, 1), act_normal(N * K, 0, 0.1),
-                       act_normal(N, 0, 1), act_normal(2 * R * N, 0, 2), NEW(act_t, R * N),
-                       NEW(act_t, 2 * R * N), NEW(act_t, 2 * R * N), f32_integers(N, 9),
-                       NEW(float, N), new_bytes(GEMM_WORKSPACE + bias_grad_workspace(N)) };
-        for (int j = 0; choose(j); j++)
-            for (int threads = 1; threads <= 3; threads += 2) {
-                omp_set_num_threads(threads);
-                rows_forward(&t);
-                rows_backward(&t);
-            }
-    }
-    omp_set_num_threads(all);
-}
-#endif
 
 typedef struct {
     Gemm g;
