@@ -3,7 +3,8 @@
  * Lowest first: jinja_memory.c (memory, errors, limits), jinja_lex.c (source to lexemes),
  * jinja_value.c (values and their text), jinja_args.c (arguments), jinja_text.c,
  * jinja_lists.c, jinja_tests.c and jinja_functions.c (the rows of jinja.def), jinja_calls.c (their
- * tables; attributes and items), jinja_parse.c (lexemes to nodes), jinja_eval.c (nodes to text). */
+ * tables; attributes and items), the parser (lexemes to nodes: jinja_grammar.h), jinja_eval.c
+ * (nodes to text). */
 #ifndef DIECAST_JINJA_PARTS_H
 #define DIECAST_JINJA_PARTS_H
 
