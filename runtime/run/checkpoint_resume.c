@@ -26,6 +26,7 @@
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
 #include "runtime/model/weights.h"
+#include "runtime/run/resume_path.h"
 
 enum { JSON_MAX = 1 << 28 };
 
@@ -33,8 +34,6 @@ char *checkpoint_path(const char *out, int64_t step)
 {
     return format("%s/checkpoint-%lld", out, (long long)step);
 }
-
-/* ---- before the first step ------------------------------------------------------------------ */
 
 /* ---- verify --------------------------------------------------------------------------------- */
 
@@ -337,59 +336,6 @@ static int put_aside_before(const char *out)
     return n;
 }
 
-/* Returns X for X.pt, a name of PyTorch checkpoints, malloc'ed; otherwise NULL. */
-static char *without_pt(const char *path)
-{
-    static const char *const ends[] = {".pt", ".pth", ".ckpt", ".bin"};
-    const size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const size_t k = strlen(ends[i]);
-        if (n > k && !strcmp(path + n - k, ends[i]) && path[n - k - 1] != '/')
-            return format("%.*s", (int)(n - k), path);
-    }
-    return NULL;
-}
-
-static void refuse_pt(const char *path, const char *folder)
-{
-    die(EXIT_NO_CKPT,
-        "--resume %s: PyTorch files are not supported, and there is no folder %s here or in "
-        "--out; for its weights alone, without the optimiser: python3 -c \"import sys, torch, "
-        "safetensors.torch as s; x = torch.load(sys.argv[1], map_location='cpu', "
-        "weights_only=True); s.save_file({k: v.contiguous() for k, v in x.get('model_state_dict', "
-        "x).items()}, sys.argv[2])\" %s DIR/model.safetensors; then --init-from DIR, a folder "
-        "that has the model's config.json too",
-        path, folder, path);
-}
-
-/* Returns the folder that --resume PATH means: relative to here, else to OUT; X for X.pt.
- * malloc'ed. */
-static char *named(const Checkpoints *c)
-{
-    const char *which = c->flags->resume;
-    char *bare = without_pt(which), *inside = folder_join(c->out, which);
-    bool here = file_named(which), there = *which != '/' && file_named(inside);
-    if (bare && !folder_exists(which) && !folder_exists(inside)) {
-        const char *pt = which;
-        free(inside);
-        which = bare;
-        inside = folder_join(c->out, which);
-        here = folder_exists(which), there = *which != '/' && folder_exists(inside);
-        if (!here && !there)
-            refuse_pt(pt, bare);
-        note("--resume %s: using the folder %s", pt, here ? which : inside);
-    }
-    if (!here && !there)
-        die(EXIT_NO_CKPT, "--resume %s: no such folder%s%s", which,
-            *which == '/' ? "" : " here, nor in ", *which == '/' ? "" : c->out);
-    char *found = format("%s", here ? which : inside);
-    for (size_t n = strlen(found); n > 1 && found[n - 1] == '/'; n--)
-        found[n - 1] = 0;
-    free(inside);
-    free(bare);
-    return found;
-}
-
 /* Training that starts over would replace the history of a finished run. */
 static void refuse_done(const Checkpoints *c)
 {
@@ -428,7 +374,7 @@ static char *choose(const Checkpoints *c)
             refuse_done(c);
         return found;
     }
-    char *found = named(c), *error = checkpoint_verify(found);
+    char *found = resume_path(which, c->out), *error = checkpoint_verify(found);
     cJSON *all = error ? NULL : read_state(found, &error);
     cJSON_Delete(all);
     if (error)
