@@ -255,7 +255,8 @@ static const char *host_bytes(const Graph *g)
                                  graph_pinned_bytes(g));
 }
 
-static void write_step(const Graph *g)
+/* Writes step.c, or step.cu on a GPU. */
+static void write_step_source(const Graph *g)
 {
     char *programs = emit_programs(g), *merges = emit_merges(g), *asynchronous = operations(g);
     const EmitBackend *b = emit_backend(g);
@@ -299,6 +300,11 @@ static void write_step(const Graph *g)
              {"programs", programs, false},
              {"describe", template_source("templates/products.c"), false}),
         false);
+}
+
+/* Writes step.h and the headers that the source includes. */
+static void write_step_headers(const Graph *g)
+{
     folder_put("tensors.h", FILL("templates/tensors.h", {"tensors", emit_tensors(g), false}),
                false);
     folder_put("step.h",
@@ -681,7 +687,8 @@ static void write_readme(const Graph *g)
 static void put_files(const Graph *g, bool locked)
 {
     folder_begin();
-    write_step(g);
+    write_step_source(g);
+    write_step_headers(g);
     if (locked)
         lock_require(g);
     write_train(g);

@@ -212,9 +212,8 @@ static char *gemm_label(const Call *c, const char *word)
 }
 
 /* Returns a rotary table, or its second part in every period-th layer. */
-static char *layer_table(const Call *c, const char *word)
+static char *layer_table(const Call *c, Ref r)
 {
-    Ref r = kernel_operand(c->p, c->group, word);
     char *table = c->tuned ? variant_operand(c->tuned, r, false) : operand(c->p, r);
     if (!op_attr(call_op(c, 0), "period"))
         return table;
@@ -223,13 +222,110 @@ static char *layer_table(const Call *c, const char *word)
                       dim_factor(r.v->dim[1]));
 }
 
-/* The number of the tensor that a reference names. */
-static char *index_text(Ref r)
+/* ---- words {NAME:operand}: the value of an operand ------------------------------------------- */
+
+static char *slots_text(const Call *c, Ref r)
 {
+    (void)c;
+    return r.index != IX_NONE && r.v->slots > 1 ? text_copy("ONE_TENSOR")
+                                                : text_print("%s_slots", c_name(r.v->name));
+}
+
+static char *stride_text(const Call *c, Ref r)
+{
+    (void)c;
+    return text_print("%s_stride", c_name(r.v->name));
+}
+
+static char *own_text(const Call *c, Ref r)
+{
+    const bool whole = r.v->part && !value_is_own_part(r.v);
+    if (!whole)
+        return operand(c->p, r);
+    return r.index == IX_NONE ? text_print("OWN(%s)", c_name(r.v->name))
+                              : text_print("%s + PART(%s)", operand(c->p, r), c_name(r.v->name));
+}
+
+static char *part_text(const Call *c, Ref r)
+{
+    (void)c;
+    return text_print(value_is_own_part(r.v) ? "%s_stride" : "(int64_t)%s_stride / RANKS",
+                      c_name(r.v->name));
+}
+
+static char *operation_text(const Call *c, Ref r)
+{
+    return text_print("EVENT(%s, %s)", c_name(r.v->name), tensor_text(c->p, r));
+}
+
+static char *name_text(const Call *c, Ref r)
+{
+    (void)c;
+    return c_name(r.v->name);
+}
+
+/* The number of the tensor that a reference names. */
+static char *index_text(const Call *c, Ref r)
+{
+    (void)c;
     return r.index != IX_LOOP ? text_print("%" PRId64, r.k)
            : r.k              ? text_print("(%s)", turn_text(r.k))
                               : text_copy("l");
 }
+
+static char *blocks_text(const Call *c, Ref r)
+{
+    const Ref of = call_op(c, 0)->out[0];
+    char *first = operand(c->p, r);
+    return of.index == IX_NONE ? first
+                               : text_print("%s + %s * DYNAMIC_BLOCKS(%s)", first,
+                                            index_text(c, of), dim_product(of.v->dim, of.v->rank));
+}
+
+static char *first_text(const Call *c, Ref r)
+{
+    (void)c;
+    return !r.v->part               ? text_copy("0")
+           : value_is_own_part(r.v) ? text_print("world.rank * (int64_t)%s_stride",
+                                                 c_name(r.v->name))
+                                    : text_print("PART(%s)", c_name(r.v->name));
+}
+
+static char *held_text(const Call *c, Ref r)
+{
+    (void)c;
+    return value_is_own_part(r.v) ? text_print("%s_stride", c_name(r.v->name))
+                                  : dim_product(r.v->dim, r.v->rank);
+}
+
+static char *share_text(const Call *c, Ref r)
+{
+    const bool wide = value_room(c->g, r.v) > value_elements(r.v);
+    return wide ? text_print("share_elements(ce_width(%s) * %s)", r.v->dim[0].sym,
+                             r.v->dim[1].sym)
+                : text_print("share_elements(%s)", dim_product(r.v->dim, r.v->rank));
+}
+
+/* Returns the text of a word {NAME:operand}, or one of call_measure(). */
+static char *operand_text(const Call *c, const char *word)
+{
+    static const struct {
+        const char *name;
+        char *(*text)(const Call *c, Ref r);
+    } row[] = {
+        {"layer", layer_table}, {"slots", slots_text}, {"stride", stride_text}, {"own", own_text},
+        {"part", part_text}, {"operation", operation_text}, {"name", name_text},
+        {"index", index_text}, {"blocks", blocks_text}, {"first", first_text},
+        {"held", held_text}, {"share", share_text},
+    };
+    const size_t n = strcspn(word, ":");
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (strlen(row[i].name) == n && !strncmp(word, row[i].name, n))
+            return row[i].text(c, kernel_operand(c->p, c->group, word + n + 1));
+    return text_copy(call_measure(c, word).sym);
+}
+
+/* ---- words of kernels.def -------------------------------------------------------------------- */
 
 static char *struct_text(const Call *c, const char *word);
 
@@ -241,6 +337,7 @@ static bool has_operand(const Op *op, const char *word)
 
 static bool is_lora(const char *word) { return !strncmp(word, "lora", 4); }
 
+/* Returns the text of a word of a row's arguments, as the head of kernels.def lists them. */
 static char *expand(const Call *c, const char *word)
 {
     const char *mark = strchr(word, '?');
@@ -279,64 +376,8 @@ static char *expand(const Call *c, const char *word)
         return lora_object(c, word);
     if (!strncmp(word, "mm ", 3))
         return text_print("&%s", object_name(c, gemm_label(c, word), gemm_text(c, word), false));
-    if (!strncmp(word, "layer:", 6))
-        return layer_table(c, word + 6);
-    if (!strncmp(word, "slots:", 6) || !strncmp(word, "stride:", 7)) {
-        const Ref r = kernel_operand(c->p, c->group, strchr(word, ':') + 1);
-        if (word[1] == 'l' && r.index != IX_NONE && r.v->slots > 1)
-            return text_copy("ONE_TENSOR");
-        return text_print("%s_%.*s", c_name(r.v->name), (int)strcspn(word, ":"), word);
-    }
-    if (!strncmp(word, "own:", 4)) {
-        const Ref r = kernel_operand(c->p, c->group, word + 4);
-        const bool whole = r.v->part && !value_is_own_part(r.v);
-        if (!whole || r.index == IX_NONE)
-            return text_print(whole ? "OWN(%s)" : "%s", whole ? c_name(r.v->name)
-                                                              : operand(c->p, r));
-        return text_print("%s + PART(%s)", operand(c->p, r), c_name(r.v->name));
-    }
-    if (!strncmp(word, "part:", 5)) {
-        const Ref r = kernel_operand(c->p, c->group, word + 5);
-        return text_print(value_is_own_part(r.v) ? "%s_stride" : "(int64_t)%s_stride / RANKS",
-                          c_name(r.v->name));
-    }
-    if (!strncmp(word, "operation:", 10)) {
-        const Ref r = kernel_operand(c->p, c->group, word + 10);
-        return text_print("EVENT(%s, %s)", c_name(r.v->name), tensor_text(c->p, r));
-    }
-    if (!strncmp(word, "name:", 5))
-        return c_name(kernel_operand(c->p, c->group, word + 5).v->name);
-    if (!strncmp(word, "index:", 6))
-        return index_text(kernel_operand(c->p, c->group, word + 6));
-    if (!strncmp(word, "blocks:", 7)) {
-        const Ref of = call_op(c, 0)->out[0];
-        char *first = operand(c->p, kernel_operand(c->p, c->group, word + 7));
-        return of.index == IX_NONE ? first
-                                   : text_print("%s + %s * DYNAMIC_BLOCKS(%s)", first,
-                                                index_text(of),
-                                                dim_product(of.v->dim, of.v->rank));
-    }
-    if (!strncmp(word, "first:", 6)) {
-        const Value *v = kernel_operand(c->p, c->group, word + 6).v;
-        return !v->part               ? text_copy("0")
-               : value_is_own_part(v) ? text_print("world.rank * (int64_t)%s_stride",
-                                                   c_name(v->name))
-                                      : text_print("PART(%s)", c_name(v->name));
-    }
-    if (!strncmp(word, "held:", 5)) {
-        const Ref r = kernel_operand(c->p, c->group, word + 5);
-        return value_is_own_part(r.v) ? text_print("%s_stride", c_name(r.v->name))
-                                      : dim_product(r.v->dim, r.v->rank);
-    }
-    if (!strncmp(word, "share:", 6)) {
-        const Ref r = kernel_operand(c->p, c->group, word + 6);
-        const bool wide = value_room(c->g, r.v) > value_elements(r.v);
-        return wide ? text_print("share_elements(ce_width(%s) * %s)", r.v->dim[0].sym,
-                                 r.v->dim[1].sym)
-                    : text_print("share_elements(%s)", dim_product(r.v->dim, r.v->rank));
-    }
     if (strchr(word, ':'))
-        return text_copy(call_measure(c, word).sym);
+        return operand_text(c, word);
     const char *w = isdigit((unsigned char)word[0]) && word[1] == '.' ? word + 2 : word;
     if ((w[0] == 'i' || w[0] == 'o') && isdigit((unsigned char)w[1])) {
         const int of = w > word ? word[0] - '0' : 0;

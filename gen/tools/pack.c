@@ -121,6 +121,29 @@ static void option_unknown(const char *name)
         near ? near : "", near ? "?" : "");
 }
 
+/* Reads an option of step-labelled solutions; false: argv[*i] is another one. */
+static bool read_steps_option(int argc, char **argv, int *i, StepsRules *s, int64_t *steps)
+{
+    const char *a = argv[*i];
+    if (!strcmp(a, "--steps")) {
+        *steps = option_count(argc, argv, i, 0, STEPS_MARKS + 1);
+        if (*steps == 1)
+            err((Loc){0}, "pack: --steps: must be 2 to %d, or 0: one step has no mark",
+                STEPS_MARKS + 1);
+    } else if (!strcmp(a, "--rewards")) {
+        s->rewards = option_count(argc, argv, i, 1, STEPS_MARKS + 1);
+    } else if (!strcmp(a, "--mark")) {
+        s->mark = option_value(argc, argv, i);
+    } else if (!strcmp(a, "--mark-id")) {
+        s->mark_id = option_count(argc, argv, i, 1, INT_MAX / 2);
+    } else if (!strcmp(a, "--unlabelled")) {
+        s->unlabelled = true;
+    } else {
+        return false;
+    }
+    return true;
+}
+
 /* Sets options of step-labelled solutions; steps -1: not given. */
 static void steps_options(PackOptions *o, StepsRules *s, int64_t steps)
 {
@@ -171,24 +194,8 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
             o->share = option_share(argc, argv, &i);
         } else if (!strcmp(a, "--system")) {
             o->system = option_value(argc, argv, &i);
-        } else if (!strcmp(a, "--steps")) {
+        } else if (read_steps_option(argc, argv, &i, steps_rules, &steps)) {
             asked = a;
-            steps = option_count(argc, argv, &i, 0, STEPS_MARKS + 1);
-            if (steps == 1)
-                err((Loc){0}, "pack: --steps: must be 2 to %d, or 0: one step has no mark",
-                    STEPS_MARKS + 1);
-        } else if (!strcmp(a, "--rewards")) {
-            asked = a;
-            steps_rules->rewards = option_count(argc, argv, &i, 1, STEPS_MARKS + 1);
-        } else if (!strcmp(a, "--mark")) {
-            asked = a;
-            steps_rules->mark = option_value(argc, argv, &i);
-        } else if (!strcmp(a, "--mark-id")) {
-            asked = a;
-            steps_rules->mark_id = option_count(argc, argv, &i, 1, INT_MAX / 2);
-        } else if (!strcmp(a, "--unlabelled")) {
-            asked = a;
-            steps_rules->unlabelled = true;
         } else if (!strcmp(a, "--chat")) {
             o->chat = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--template-var")) {

@@ -297,6 +297,59 @@ static bool rope_by_layer(const cJSON *config)
     return false;
 }
 
+/* Returns the type of rotary embeddings, a string in files that are right; NULL: none. */
+static const cJSON *rope_type(const cJSON *object)
+{
+    const cJSON *type = json_get(object, "rope_type");
+    return type ? type : json_get(object, "type");
+}
+
+/* Returns NULL, or why no recipe can express the rotary embeddings of config.json, whose `object`
+ * holds them, malloc'ed: rope_parameters if is_new, else rope_scaling. */
+static char *rope_error(const cJSON *config, const cJSON *object, bool is_new)
+{
+    const cJSON *theta = json_get(config, "rope_theta"), *inner = json_get(object, "rope_theta");
+    if ((theta && !cJSON_IsNumber(theta) && !cJSON_IsNull(theta)) ||
+        (inner && !cJSON_IsNumber(inner) && !cJSON_IsNull(inner)))
+        return format("rope_theta must be a number");
+    if (cJSON_IsNumber(theta) && cJSON_IsNumber(inner) && theta->valuedouble != inner->valuedouble)
+        return format("rope_theta is %.9g and rope_parameters.rope_theta %.9g",
+                      theta->valuedouble, inner->valuedouble);
+    const cJSON *type = rope_type(object);
+    const char *name = cJSON_GetStringValue(type);
+    if (type && !name && !cJSON_IsNull(type))
+        return format("rope_type must be a string");
+    for (size_t i = 0; i < COUNT(rope_others) && name; i++)
+        if (!strcmp(rope_others[i].name, name))
+            return format("%s.%s is \"%s\": %s: not supported",
+                          is_new ? "rope_parameters" : "rope_scaling", type->string, name,
+                          rope_others[i].text);
+    const cJSON *part = json_get(object, "partial_rotary_factor");
+    if (!part || cJSON_IsNull(part))
+        part = json_get(config, "partial_rotary_factor");
+    if (part && !cJSON_IsNull(part) && !(cJSON_IsNumber(part) && part->valuedouble == 1)) {
+        char *text = value_text(part);
+        char *error = format("partial_rotary_factor is %s: rotating only part of each head is not "
+                             "supported", text);
+        free(text);
+        return error;
+    }
+    if (!rope_by_layer(config) && (json_get(object, "full_attention") ||
+                                   json_get(object, "sliding_attention")))
+        return format("rope_parameters has one object a kind of layers: not supported in the "
+                      "family %.40s", family_of(config));
+    const cJSON *pretrained = json_get(object, ORIGINAL), *outer = json_get(config, ORIGINAL);
+    if (outer && !cJSON_IsNull(outer) && name && hf_rope_counts(name, ORIGINAL) &&
+        !cJSON_Compare(outer, pretrained, true)) {
+        char *a = value_text(outer), *b = value_text(pretrained);
+        char *error = format(ORIGINAL " is %s, and %s in the object of the rotary embeddings: "
+                             "remove the wrong one", a, b);
+        free(a), free(b);
+        return error;
+    }
+    return NULL;
+}
+
 /* Returns one object from the keys of transformers 4 and 5: rope_theta, rope_type and any scaling
  * fields. NULL and *error if the two sets of keys contradict each other or no recipe can express
  * them. */
@@ -306,58 +359,11 @@ static cJSON *rope(const cJSON *config, double default_theta, char **error)
     if (rope_by_layer(config) && json_get(new, "full_attention"))
         new = json_get(new, "full_attention");
     const cJSON *object = cJSON_IsObject(new) ? new : cJSON_IsObject(old) ? old : NULL;
+    *error = rope_error(config, object, object == new);
+    if (*error)
+        return NULL;
     const cJSON *theta = json_get(config, "rope_theta"), *inner = json_get(object, "rope_theta");
-    if ((theta && !cJSON_IsNumber(theta) && !cJSON_IsNull(theta)) ||
-        (inner && !cJSON_IsNumber(inner) && !cJSON_IsNull(inner))) {
-        *error = format("rope_theta must be a number");
-        return NULL;
-    }
-    if (cJSON_IsNumber(theta) && cJSON_IsNumber(inner) &&
-        theta->valuedouble != inner->valuedouble) {
-        *error = format("rope_theta is %.9g and rope_parameters.rope_theta %.9g",
-                        theta->valuedouble, inner->valuedouble);
-        return NULL;
-    }
-    const cJSON *type = json_get(object, "rope_type");
-    if (!type)
-        type = json_get(object, "type");
-    const char *name = cJSON_GetStringValue(type);
-    if (type && !name && !cJSON_IsNull(type)) {
-        *error = format("rope_type must be a string");
-        return NULL;
-    }
-    for (size_t i = 0; i < COUNT(rope_others) && name; i++)
-        if (!strcmp(rope_others[i].name, name)) {
-            *error = format("%s.%s is \"%s\": %s: not supported",
-                            object == new ? "rope_parameters" : "rope_scaling", type->string, name,
-                            rope_others[i].text);
-            return NULL;
-        }
-    const cJSON *part = json_get(object, "partial_rotary_factor");
-    if (!part || cJSON_IsNull(part))
-        part = json_get(config, "partial_rotary_factor");
-    if (part && !cJSON_IsNull(part) && !(cJSON_IsNumber(part) && part->valuedouble == 1)) {
-        char *text = value_text(part);
-        *error = format("partial_rotary_factor is %s: rotating only part of each head is not "
-                        "supported", text);
-        free(text);
-        return NULL;
-    }
-    if (!rope_by_layer(config) && (json_get(object, "full_attention") ||
-                                   json_get(object, "sliding_attention"))) {
-        *error = format("rope_parameters has one object a kind of layers: not supported in the "
-                        "family %.40s", family_of(config));
-        return NULL;
-    }
-    const cJSON *pretrained = json_get(object, ORIGINAL), *outer = json_get(config, ORIGINAL);
-    if (outer && !cJSON_IsNull(outer) && name && hf_rope_counts(name, ORIGINAL) &&
-        !cJSON_Compare(outer, pretrained, true)) {
-        char *a = value_text(outer), *b = value_text(pretrained);
-        *error = format(ORIGINAL " is %s, and %s in the object of the rotary embeddings: remove "
-                        "the wrong one", a, b);
-        free(a), free(b);
-        return NULL;
-    }
+    const char *name = cJSON_GetStringValue(rope_type(object));
     cJSON *one = cJSON_CreateObject();
     const cJSON *base = cJSON_IsNumber(inner) ? inner : theta;
     if (cJSON_IsNumber(base))

@@ -454,38 +454,17 @@ static void add_count(StWriter *w, const char *key, int64_t n)
     st_add_meta(w, key, text);
 }
 
-void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fingerprint,
-                const Rules *rules)
+/* Adds the metadata of all kinds of record files, but for the sums of tensors. */
+static void add_meta(const Pack *p, StWriter *w, const TokenIds *ids, const char *sha256,
+                     const char *fingerprint, const Rules *rules)
 {
-    StWriter *w = st_writer(RECORDFILE_FORMAT);
     static const char *const dropped[] = {
         "",
 #define DROP(id, name, why) "dropped_" name,
 #include "runtime/pack/drops.def"
 #undef DROP
     };
-    const RecordCode *more = p->records ? p->records : &(RecordCode){.drops = false};
-    PartNames part[PACK_PARTS];
-    const int parts = part_names(p, part);
-    int64_t all = p->finds_targets ? p->ntokens : p->ntokens - p->ndocs;
-    bool masked = p->kind >= KIND_PAIRS || (p->kind == KIND_ROWS && p->ntargets < all);
-    ColumnPlan column[2 * PACK_PARTS + PACK_COLUMNS];
-    int columns = 0;
-    uint32_t crc;
-    for (int i = 0; i < parts; i++) {
-        spool_put(p, p->part[i].docs, &p->part[i].n, sizeof p->part[i].n);
-        column[columns++] = (ColumnPlan){part[i].tokens, ST_I32, "ragged", p->part[i].n};
-        if (masked)
-            column[columns++] = (ColumnPlan){part[i].mask, ST_U8, part[i].tokens, p->part[i].n};
-    }
-    if (p->error.text) {
-        st_free(w);
-        return;
-    }
-    const int own = more->plan ? more->plan(p, w, column + columns) : 0;
-    REQUIRE(own >= 0 && own <= PACK_COLUMNS);
-    columns += own;
-    char *error = recordfile_plan(w, p->ndocs, column, columns);
+    const bool steps = p->records && p->records->drops;
     st_add_meta(w, "kind", kind_name[p->kind]);
     st_add_meta(w, "tokenizer", ids->id);
     add_count(w, "vocab", ids->size);
@@ -500,7 +479,7 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         add_count(w, "max_length", p->max_length);
         add_count(w, "cut", p->cut);
         for (int i = 1; i < DROP_MALFORMED; i++)
-            if (i < DROP_STEPS || more->drops)
+            if (i < DROP_STEPS || steps)
                 add_count(w, dropped[i], p->dropped[i]);
         if (p->finds_targets)
             st_add_meta(w, "targets", "own");
@@ -523,6 +502,35 @@ void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fi
         st_add_meta(w, "chat_template_record", record);
         free(record);
     }
+}
+
+void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fingerprint,
+                const Rules *rules)
+{
+    StWriter *w = st_writer(RECORDFILE_FORMAT);
+    const RecordCode *more = p->records ? p->records : &(RecordCode){.drops = false};
+    PartNames part[PACK_PARTS];
+    const int parts = part_names(p, part);
+    int64_t all = p->finds_targets ? p->ntokens : p->ntokens - p->ndocs;
+    bool masked = p->kind >= KIND_PAIRS || (p->kind == KIND_ROWS && p->ntargets < all);
+    ColumnPlan column[2 * PACK_PARTS + PACK_COLUMNS];
+    int columns = 0;
+    uint32_t crc;
+    for (int i = 0; i < parts; i++) {
+        spool_put(p, p->part[i].docs, &p->part[i].n, sizeof p->part[i].n);
+        column[columns++] = (ColumnPlan){part[i].tokens, ST_I32, "ragged", p->part[i].n};
+        if (masked)
+            column[columns++] = (ColumnPlan){part[i].mask, ST_U8, part[i].tokens, p->part[i].n};
+    }
+    if (p->error.text) {
+        st_free(w);
+        return;
+    }
+    const int own = more->plan ? more->plan(p, w, column + columns) : 0;
+    REQUIRE(own >= 0 && own <= PACK_COLUMNS);
+    columns += own;
+    char *error = recordfile_plan(w, p->ndocs, column, columns);
+    add_meta(p, w, ids, sha256, fingerprint, rules);
     if (!error && more->meta)
         error = more->meta(p, w, rules);
     if (!error)
