@@ -91,6 +91,7 @@ char *emit_run_sh(const char *backend, const char *name, const char *recipe, int
                    {"THREADS", strcmp(threads, "0") ? threads : "", false},
                    {"restarts", template_source("templates/restarts.sh"), false},
                    {"engines", engines(), false},
+                   {"preflight", template_source("templates/preflight.sh"), false},
                    {"INTERFACE", text_shell(value(lines, "interface")), false}};
     if (gpu)
         hole[sizeof hole / sizeof *hole - 1] = (Hole){"variables", variables(lines), false};

@@ -17,16 +17,6 @@
 
 static const char *accepted;     /* what was printed of an input that is no error: it has to read back */
 
-static void forget(void)
-{
-    for (size_t i = 0; i < nblocks; i++)
-        free(blocks[i]);
-    nblocks = 0;
-    chunk = NULL;
-    chunk_left = 0;
-    nmistakes = nsources = 0;
-}
-
 static void try(const uint8_t *data, size_t n)
 {
     char *text = arena_new(n + 1);

@@ -64,16 +64,6 @@ static void fuzz_close(lua_State *L)
 #define lua_close fuzz_close
 #include "../../gen/recipe/recipe.c"
 
-static void forget(void)
-{
-    for (size_t i = 0; i < nblocks; i++)
-        free(blocks[i]);
-    nblocks = 0;
-    chunk = NULL;
-    chunk_left = 0;
-    nmistakes = nsources = 0;
-}
-
 static void try(const uint8_t *data, size_t n)
 {
     static const char head[] = "# config";

@@ -22,3 +22,14 @@ static void *fuzz_calloc(size_t n, size_t size)
 #include "../../gen/util.c"
 #undef calloc
 #undef exit
+
+/* Gives back all memory and drops all errors of an input. */
+static void forget(void)
+{
+    for (size_t i = 0; i < nblocks; i++)
+        free(blocks[i]);
+    nblocks = 0;
+    chunk = NULL;
+    chunk_left = 0;
+    nmistakes = nsources = 0;
+}

@@ -41,7 +41,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
         return 0;
     FILE *loud = stderr;
     stderr = quiet;
-    nmistakes = nsources = 0;
     telling = false;
     told = 0;
     if (!setjmp(refused)) {
@@ -52,9 +51,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     stderr = loud;
     if (!told)
         abort();
-    while (nblocks)
-        free(blocks[--nblocks]);
-    chunk = NULL;
-    chunk_left = 0;
+    forget();
     return 0;
 }
