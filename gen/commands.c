@@ -1,6 +1,6 @@
 /* commands.c -- the rows of commands.def as tables, and the help pages generated from them.
  *
- * Keeps: parsers ask command_option(), so an option without a row does not exist. */
+ * Keeps: parsers look options up with command_option(), so one without a row is refused. */
 #include "gen/commands.h"
 #include "runtime/pack/pack.h"
 #include "runtime/pack/format_steps.h"

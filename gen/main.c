@@ -356,7 +356,7 @@ static void want_room(const char *before, const char *word, int first)
     for (int i = first; i < ROOMS; i++)
         str_print(&all, "%s%s", i == first ? "" : i == ROOMS - 1 ? " or " : ", ", room_name[i]);
     err((Loc){0}, "%s %s: no %s; %s", before, word,
-        first ? "room with a text to go on from" : "such room",
+        first ? "room with a text to continue from" : "such room",
         near ? text_print("did you mean %s?", near) : text_print("use %s", all.text));
 }
 

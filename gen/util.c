@@ -442,7 +442,7 @@ static void tell_mistakes(const Mistake *last, int status)
     teller(n, loc, text, status);
 }
 
-static jmp_buf *caught;      /* where err_try() goes on; NULL: errors end the program */
+static jmp_buf *caught;      /* where err_try() continues; NULL: errors end the program */
 
 bool err_try(void (*f)(void *data), void *data)
 {

@@ -438,7 +438,7 @@ static void compile(Build *b, Descriptor graph, Descriptor device, CudnnAttentio
         1, &n, &a->workspace);
 }
 
-/* A gradient whose scores do not lie in memory sums dq by atomics. */
+/* Refuses a gradient whose scores are not in memory: it would sum dq by atomics. */
 static void check_deterministic(Build *b, const CudnnAttention *a)
 {
     const CudnnAttentionShape *s = &a->shape;

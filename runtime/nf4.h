@@ -1,7 +1,7 @@
 /* nf4.h -- 4-bit NormalFloat weights with double quantisation, in the format of bitsandbytes.
  *
  * A tensor is quantised in the order of its elements, of which it has a multiple of NF4_BLOCK.
- * Codes of 4 bits lie two a byte, the first in the high half. The elements of a block share
+ * Codes of 4 bits are stored two a byte, the first in the high half. The elements of a block share
  * absmax, their largest magnitude. NF4_GROUP blocks share `nested`, the largest magnitude of
  * absmax - offset; offset is the mean of absmax over the tensor. An element is
  * nf4[code] * (map[absmax code] * nested + offset), every operation rounded to fp32.

@@ -67,7 +67,7 @@ void *nvml_function(const char *name)
     return library ? dlsym(library, name) : NULL;
 }
 
-/* Terminates a text of the library, whatever it wrote. */
+/* Terminates a text of the library, which may not have done so. */
 static void end_text(char *text, size_t bytes, bool said)
 {
     text[said ? bytes - 1 : 0] = '\0';

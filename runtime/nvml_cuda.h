@@ -2,7 +2,7 @@
  *
  * Keeps: the library comes with the driver and is opened at run time, so that programs start
  *        without it. Impossible answers count as none. One thread calls. Covers all GPUs of the
- *        machine, whatever CUDA_VISIBLE_DEVICES says. */
+ *        machine, also those that CUDA_VISIBLE_DEVICES hides. */
 #ifndef DIECAST_NVML_CUDA_H
 #define DIECAST_NVML_CUDA_H
 

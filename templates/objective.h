@@ -38,7 +38,7 @@ int64_t objective_work(void);
 //@ metrics
 extern const Metrics objective_metrics;
 /* STEP_METRICS sums of this rank's micro-batch of a step that has run; valid until the step after
- * the next is filled. Numbers that all ranks know of the whole step are in micro-batch 0 of
+ * the next is filled. Numbers of the whole step that all ranks have are in micro-batch 0 of
  * rank 0. */
 void objective_step(int64_t step, int64_t micro, double *sum);
 /* Validates on `batches` batches of each rank: EVAL_METRICS sums over all ranks, batch by batch.
@@ -106,7 +106,7 @@ typedef struct {
     int64_t round;               /* steps between such updates */
 //@ end
     /* Returns why a validation with these EVAL_METRICS of all ranks ends the run, naming the flag
-     * that decides, malloc'ed; NULL: the run goes on. Depends on the values and the flags only: a
+     * that decides, malloc'ed; NULL: the run continues. Depends on the values and the flags only: a
      * resumed run whose last validation has such values is over unless flags change. */
     char *(*enough)(const double *eval);
 //@ if hook_write

@@ -15,7 +15,7 @@
 #include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run per folder
 #include "runtime/ranks/comm.h"       // the ranks of a run
-#include "runtime/ranks/launch.h"     // what launchers ask for
+#include "runtime/ranks/launch.h"     // ranks and addresses, from the launcher
 #include "runtime/run/failure.h"      // hints after a failure
 #include "runtime/run/fault.h"        // injected faults
 #include "runtime/run/flags.h"        // the command line
@@ -84,7 +84,7 @@ static void print_version(const Flags *f)
         version_more(&b, f->json);
 }
 
-/* True if this command is asked for. *before: the flag of the one found before; -1: none. */
+/* True if the flags request this command. *before: the flag of the one found before; -1: none. */
 static bool chosen(const Flags *f, int flag, int *before)
 {
     if (!flags_on(f, flag))
@@ -96,7 +96,7 @@ static bool chosen(const Flags *f, int flag, int *before)
     return true;
 }
 
-/* The command that the flags ask for: of the objective, or of every program; both NULL: train. */
+/* The command that the flags request: of the objective, or of every program; both NULL: train. */
 typedef struct {
     int (*own)(const Flags *f, const WeightFolders folder);
     int (*any)(Run *r);

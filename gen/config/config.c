@@ -172,7 +172,7 @@ static const char *take(const char *ours, FieldType type, double lo, double hi, 
         v->i = r->b;
         return r->kind == RV_BOOL ? NULL : "true or false";
     case FT_STRING:
-        /* on the command line its text, whatever it looks like */
+        /* on the command line: the text as typed */
         v->s = r->s ? alias_word(ours, r->s) : NULL;
         return r->kind == RV_STRING || (r->s && r->kind != RV_OTHER) ? NULL : "a string";
     case FT_CHOICE:

@@ -466,12 +466,12 @@ static const char *headed_families(const char *head)
     return s.text;
 }
 
-void rule_token(const Config *c, int field, bool wanted)
+void rule_token(const Config *c, int field, bool required)
 {
     const FieldValue *v = &c->v[field];
-    if (v->i >= c->v[F_model_vocab].i || (wanted && v->i < 0))
+    if (v->i >= c->v[F_model_vocab].i || (required && v->i < 0))
         err_add(v->loc, "%s: token %" PRId64 " is outside the vocabulary: must be %d to %" PRId64,
-                field_row[field].path, v->i, wanted ? 0 : -1, c->v[F_model_vocab].i - 1);
+                field_row[field].path, v->i, required ? 0 : -1, c->v[F_model_vocab].i - 1);
 }
 
 static void check_family(const Config *c, const Family *f)

@@ -42,8 +42,8 @@ void rule_fill_text(Config *c, int field, const char *text);         /* in Lua's
 /* Returns where to report that two fields contradict each other: at the first that the recipe
  * sets. */
 Loc rule_loc(const Config *c, int a, int b);
-/* Adds an error unless a token id is below model.vocab, and at least 0 if it is `wanted`. */
-void rule_token(const Config *c, int field, bool wanted);
+/* Adds an error unless a token id is below model.vocab, and at least 0 if it is `required`. */
+void rule_token(const Config *c, int field, bool required);
 int64_t near_divisor(int64_t n, int64_t k);        /* the divisor of n nearest to k */
 
 #endif

@@ -283,8 +283,8 @@ static bool is_absent(const Setting *s)
         || ((s->kind == SETTING_LIST || s->kind == SETTING_TABLE) && !s->first);
 }
 
-/* Adds the claims of WHEN and IMPLIED rows. covers: the field or flag that the name itself stands
- * for, -1: none. Returns true if they give it a value. */
+/* Adds the claims of WHEN and IMPLIED rows. covers: the field or flag that the name itself means,
+ * -1: none. Returns true if they give it a value. */
 static bool claim_meanings(File *f, int key, const char *given, int covers)
 {
     bool matched = false;

@@ -21,7 +21,7 @@ typedef struct {
     int sms;                 /* multiprocessors of the card that the row is for */
     int shared_block;        /* bytes a block may have, opted in */
     int shared_sm, threads_sm, registers_sm;   /* of a multiprocessor */
-    const char *toolkit;     /* "12.8": the first CUDA toolkit whose nvcc knows it */
+    const char *toolkit;     /* "12.8": the first CUDA toolkit that supports it */
 } Target;
 
 const Target *target_find(const char *name);

@@ -324,7 +324,7 @@ static void write_step_headers(const Graph *g)
                                {"numbers", emit_numbers(g), false}), false);
     folder_put("plan.h",
         FILL_SOME("templates/plan.h",
-             {"head", head(g, "Where every value of the programs lives in the arena"), false},
+             {"head", head(g, "Addresses in the arena of all values of the programs"), false},
              {"rows", emit_plan(g), false},
              {"bytes", text_print("#define PLAN_BYTES INT64_C(%" PRId64 ")\n"
                          "/* values below this offset outlive a program */\n"

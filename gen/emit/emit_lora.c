@@ -9,7 +9,7 @@
 
 typedef struct {
     const Op *op;
-    bool backward, folded, adds;     /* adds: gradients are added to, whatever beta is */
+    bool backward, folded, adds;     /* adds: adds to gradients, for any beta */
     const char *only;                /* of an op with part of the backward pass: its product, or
                                       * "dy": it has none */
     int64_t parts;

@@ -112,7 +112,7 @@ static void set_slots(Graph *g)
     }
 }
 
-/* Checks that the adapters the recipe wants to fold can be folded. */
+/* Checks that the adapters that the recipe folds into weights can be folded. */
 static void check_fold(const Build *b)
 {
     bool folded = !config_is(b->c, F_lora_fold, "all");

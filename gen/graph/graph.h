@@ -188,12 +188,12 @@ Value *build_state_as(Build *b, const char *prefix, const Value *param, Purpose 
 
 /* ---- moment_types.c: moments in 8 bit -------------------------------------------------------- */
 
-/* True if the recipe wants the parameter's moments in 8 bit. After all programs that read it. */
+/* True if the parameter's moments are stored in 8 bit. After all programs that read it. */
 bool moments_are_8bit(const Build *b, const Value *param);
 /* Returns the largest magnitudes of the blocks of an 8-bit moment, (tensors, blocks of a tensor),
  * created on first use. */
 Value *build_absmax(Build *b, const Value *moment);
-/* Ends the program if the recipe wants moments in 8 bit, but none is. */
+/* Ends the program if the recipe sets 8-bit moments, but none can be stored in 8 bit. */
 void check_moments(const Build *b);
 
 /* families.c */
@@ -202,8 +202,8 @@ void family_shapes(Build *b);              /* reads the model.* fields */
 void family_first(Build *b, Ref to);
 /* Writes a block from x[l] to x[l+1], which becomes b->x; its ops are [block_first, block_last). */
 void family_block(Build *b);
-/* Writes the last block outside of the loop, from x[L-1] = b->x; only `rows` go on after attention.
- * Returns them, (n, C). */
+/* Writes the last block outside of the loop, from x[L-1] = b->x; after attention it computes only
+ * `rows`. Returns them, (n, C). */
 Ref family_last_block(Build *b, Rows rows);
 Ref family_last(Build *b);                 /* steps from the last block to the head */
 Value *family_head_bias(Build *b);         /* (V), or NULL without b->model.head_bias */
@@ -280,7 +280,7 @@ void update_in_backward(Build *b);
 void update_op(Build *b, Ref gradient, Ref norm);
 /* The sum of squares of the gradients of b->set that were updated inside the backward pass. */
 Value *set_squares(Build *b);
-/* Gives trained parameters, their gradients and states the layout that memory.zero asks for, after
+/* Gives trained parameters, their gradients and states the layout that memory.zero requires, after
  * all of them exist; ends the program if nothing is large enough. */
 void divide_states(Build *b);
 

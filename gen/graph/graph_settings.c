@@ -2,7 +2,7 @@
  *
  * In:    Config, values of the graph.
  * Out:   Graph.setting, Graph.size.
- * Keeps: every dimension, and every count that C code knows by name, equals its symbol's size. */
+ * Keeps: every dimension, and every count that C code reads by name, equals its symbol's size. */
 #include "gen/graph/graph.h"
 
 #include <ctype.h>

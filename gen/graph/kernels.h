@@ -18,8 +18,8 @@ extern const KernelRow kernel_row[];
 extern const int nkernels;
 int64_t kernel_workspace(int kernel, const Op *op);          /* bytes */
 /* Elements of a slot of a state. On a GPU weights over the vocabulary, their gradients and what the
- * optimiser keeps of them have rows up to ce_width(V), as many as the head's products: nothing but
- * those products sees the rows after V, and they stay 0. */
+ * optimiser keeps of them have rows up to ce_width(V), as many as the head's products: only
+ * those products read the rows after V, which stay 0. */
 int64_t value_room(const Graph *g, const Value *v);
 
 /* A VARIANT row of kernels.def. */

@@ -300,7 +300,7 @@ static void check_program(const Graph *g, const Program *p)
     }
     int64_t times = program_times(g, p), count = program_micros(p);
     if (times != count)
-        bug("%s stands %" PRId64 " times in a schedule, but has %" PRId64 " micro-batches", p->name,
+        bug("%s occurs %" PRId64 " times in a schedule, but has %" PRId64 " micro-batches", p->name,
             times, count);
     bool stands = false;
     for (int i = 0; i < g->nschedules; i++)
@@ -310,7 +310,7 @@ static void check_program(const Graph *g, const Program *p)
                 continue;
             stands = true;
             if (item->times != times)
-                bug("%s stands %" PRId64 " and %" PRId64 " times in schedules", p->name, times,
+                bug("%s occurs %" PRId64 " and %" PRId64 " times in schedules", p->name, times,
                     item->times);
             if ((p->role == ROLE_tables) != schedule_at_start(g->schedules[i]))
                 bug("%s of schedule %s: tables are made at start, by a schedule of their own",

@@ -481,7 +481,7 @@ static Op *add_squares(Build *b, Value *squares, int64_t column)
 }
 
 /* Norm of a group's gradients by shares: each rank adds the squares of its own, of every tensor
- * that has shares and of all others together, which lie side by side. */
+ * that has shares and of all others together, which are contiguous. */
 static void shares_norm(Build *b, Value *norm)
 {
     int64_t tensors = 0, whole = 0;

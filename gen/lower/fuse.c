@@ -21,7 +21,7 @@ static bool same_attributes(const Op *a, const Op *b)
     return a->nattr == b->nattr;
 }
 
-/* Values of equal type, kind and set, so that one call can have those of both ops side by side. */
+/* Values of equal type, kind and set, so that one call can take those of both ops. */
 static bool alike(const Op *a, const Op *b)
 {
     bool same = a->kind == b->kind && a->region == b->region && a->nin == b->nin &&
@@ -83,7 +83,7 @@ static Readers readers_of(const Graph *g, const Program *p, int first, int n, co
     return found;
 }
 
-/* Nobody else reads what the call leaves in the middle: outputs that it does not pass. */
+/* True if no op outside the group reads the outputs that the call does not pass. */
 static bool hides(const Graph *g, const Program *p, int first, int n, const KernelRow *row)
 {
     for (int i = 0; i < n - 1; i++)
@@ -94,8 +94,8 @@ static bool hides(const Graph *g, const Program *p, int first, int n, const Kern
     return true;
 }
 
-/* A group of different ops is one piece of work: each after the first reads something of one before
- * it. */
+/* True if ops of different kinds depend on each other: each after the first reads a result of one
+ * before it. */
 static bool connected(const Program *p, int first, int n, const KernelRow *row)
 {
     for (int i = 1; i < n; i++) {
@@ -143,7 +143,7 @@ static int choose(const Graph *g, const Program *p, int i, int *nops)
     return best;
 }
 
-/* Written in this group, read by nobody outside it; the call does not pass it either. */
+/* Marks the values that only this group writes and reads and that the call does not pass. */
 static void mark_internal(const Graph *g, const Program *p, const Group *group)
 {
     for (int i = 0; i < group->nops; i++)

@@ -337,7 +337,7 @@ static Verdict explore_part(Search *s, size_t list, int m, int lo, int hi, int64
     return v;
 }
 
-// After a placement of u: on with the same part, or with each of the parts that fell apart.
+// After a placement of u: continues with the same part, or with each part that it was split into.
 static Verdict explore_rest(Search *s, int u, size_t list, int m, int lo, int hi, int rank) {
     int from = lo;
     for (int k = s->first[u]; k + 1 < s->last[u]; k++) {
@@ -651,7 +651,7 @@ static size_t moment_of(const int64_t *moment, size_t n, int64_t time) {
     return (size_t)((int64_t *)bsearch(&time, moment, n, sizeof *moment, time_order) - moment);
 }
 
-// The sky line in order of offsets: every buffer must start at or above what lies below it.
+// Goes up by offset: every buffer must start at or above the top of those placed before it.
 static const char *verify_overlaps(const PackBuffer *b, int n) {
     static char msg[256];
     size_t count = 0;

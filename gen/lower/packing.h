@@ -1,6 +1,6 @@
 /* packing.h -- offsets for buffers with known lifetimes (static memory allocation).
  * In:    sizes, alignments and lifetimes.   Out: offsets, the peak, the lower bound.
- * Keeps: deterministic; free of the order of rows (equal rows are told apart by their order).
+ * Keeps: deterministic; does not depend on the order of rows, except that of equal rows.
  * Method: greedy orders, then a canonical depth-first search under node limits. */
 #ifndef PACKING_H
 #define PACKING_H

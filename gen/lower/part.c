@@ -2,8 +2,8 @@
  *
  * In:    groups; the placements of inputs.   Out: those of all values; collectives between groups.
  * Keeps: every rank runs the same sequence of collectives; one rank needs none.
- * Method: ops.def says what an op wants and makes, part.def which collective makes another
- *         placement; the schedules are run on placements until every reader finds what it wants. */
+ * Method: ops.def gives the placements that an op reads and writes, part.def the collective that
+ *         makes another one; the schedules are run on placements until all readers have theirs. */
 #include "gen/graph/kernels.h"
 #include "gen/lower/lower.h"
 
@@ -50,7 +50,7 @@ static Placement at_rest(const Value *v)
 
 /* ---- the column place of ops.def ------------------------------------------------------------- */
 
-/* Returns the letter of the op's operand k; the last one also stands for all operands after it. */
+/* Returns the letter of the op's operand k; the last one is that of all operands after it, too. */
 static char letter(const Op *op, bool out, int k)
 {
     static struct { const char *text; int n; } sides[NOPS][2];
@@ -93,7 +93,7 @@ static Placement meaning(char letter, const Op *op, const Value *v)
     bug("ops.def: %s has the place %s", op_row[op->kind].name, op_row[op->kind].place);
 }
 
-/* Values that part.def does not place are where the first op that writes them leaves them. */
+/* A value that part.def does not place has the placement of the first op that writes it. */
 static void place_values(Graph *g)
 {
     for (int i = 0; i < g->nvalues; i++)
@@ -114,7 +114,7 @@ static void place_values(Graph *g)
 
 /* An op's use of an operand, the same in every turn. */
 typedef struct {
-    unsigned char place;     /* wanted of an input, made of an output */
+    unsigned char place;     /* required of an input, result of an output */
     bool adds;               /* the output is a sum that it adds to */
     bool stuck;              /* no collective brings the output back to where it rests */
 } Operand;
@@ -125,13 +125,13 @@ typedef struct {
     bool last, may_skip;     /* has the attribute `last`, `if` */
 } Step;
 
-/* Where every element of every value is at a point of the run; the first thing that goes wrong. */
+/* The placement of every element of every value at a point of the run; the first error. */
 typedef struct {
     const Graph *g;
     unsigned char **now;     /* [value][element] */
     bool *moves;             /* [value]: an op begins to move it */
     Step **step;             /* [program][op] of the graph */
-    Program *p;              /* NULL: nothing has gone wrong */
+    Program *p;              /* NULL: none */
     const Op *op;
     const Value *v;
     const char *does;        /* "reads" */
@@ -161,7 +161,7 @@ static bool satisfies(Placement found, Placement wanted)
     return found == wanted || (wanted == PL_PARTS && found == PL_REP);
 }
 
-/* True if all of x has the wanted placement; else records the error. */
+/* True if all of x has the required placement; else records the error. */
 static bool is_at(Run *r, Program *p, const Op *op, Ref x, int64_t l, const char *does,
                   Placement wanted)
 {
@@ -311,7 +311,7 @@ static const Step *steps_of(const Run *r, const Program *p)
     return r->step[i];
 }
 
-/* Each schedule twice, the second time from what the first leaves; two turns show what more do. */
+/* Runs each schedule twice, the second time from the state after the first: two turns suffice. */
 static Run run_placements(const Graph *g)
 {
     Run r = {.g = g, .now = arena_new(sizeof *r.now * (size_t)g->nvalues)};
@@ -448,7 +448,7 @@ static void insert_early(Graph *g, const Move *move)
     }
 }
 
-/* Adds to the list the operands of the op that the row moves to where the op wants them. */
+/* Adds to the list the operands of the op that the row moves to the placement the op requires. */
 static int add_moved(const Run *r, const Move *move, const Op *op, Value **list, int n)
 {
     for (int k = 0; k < op->nin; k++) {
@@ -460,8 +460,8 @@ static int add_moved(const Run *r, const Move *move, const Op *op, Value **list,
     return n;
 }
 
-/* Before the op that found a temporary, or an element of it, elsewhere than it wants it: the
- * collective that moves it. False: no row does, or the value outlives the program. */
+/* Inserts, before the op that found a temporary, or an element of it, in another placement than it
+ * requires, the collective that moves it. False: no row does, or the value outlives the program. */
 static bool insert_move_within(Graph *g, const Run *r)
 {
     for (const Move *move = moves; move < moves + MOVES; move++) {
@@ -494,9 +494,9 @@ static bool are_adjacent(const Graph *g, const Value *v, const Value *w)
     return i < g->nvalues && g->values[i] == w;
 }
 
-/* Before the op that found a value elsewhere than it wants it: the collectives that move all such
- * operands of it and of the ops of its kind after it: one for a row's values that lie side by side,
- * or one a value. False: no row does. */
+/* Inserts, before the op that found a value in another placement than it requires, the collectives
+ * that move all such operands of it and of the ops of its kind after it: one for a row's contiguous
+ * values, or one a value. False: no row does. */
 static bool insert_moves(Graph *g, const Run *r)
 {
     if (r->op->region || r->v->kind == VK_TEMP)

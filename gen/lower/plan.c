@@ -3,7 +3,7 @@
  * In:    groups after part.   Out: offset, stride and lifetime of each value; bytes of the arena.
  * Keeps: order of groups.  Verified by check_plan().
  * Method: time is the position of a group; values that an in-place kernel may merge share one
- *         storage, if running the programs on names shows that nobody misses what is overwritten;
+ *         storage, if running the programs on names shows that nothing overwritten is read later;
  *         packing.c then places the storages. */
 #include "gen/graph/kernels.h"
 #include "gen/lower/lower.h"
@@ -76,9 +76,9 @@ static bool is_persistent(const Graph *g, const Value *v)
     return programs > 1;
 }
 
-/* When an operand has to be alive: at the position of its group. But a value that a turn of the
- * loop leaves for another, or that comes from outside the region, lives through the whole region;
- * inputs and a program's own state live through the program. */
+/* When an operand has to be alive: at the position of its group. But a value that one turn of
+ * the loop writes and another reads, or that comes from outside the region, is live in the whole
+ * region; inputs and a program's own state are live in the whole program. */
 static Span life(const Program *p, const Op *op, Ref r)
 {
     bool local = r.v->slots == 1 && r.index == IX_LOOP && !r.k;
@@ -116,10 +116,10 @@ typedef struct {
 typedef struct {
     Owner *owner;
     int n, cap;
-    char *error;             /* the first thing that goes wrong, or NULL */
+    char *error;             /* the first error, or NULL */
 } Memory;
 
-enum { TURNS = 3 };          /* of a loop: layers are equal, so three show what all do */
+enum { TURNS = 3 };          /* of a loop: layers are equal, so three turns suffice */
 
 /* Element that a reference means in turn l. Constants are 0 or the number of layers. */
 static int64_t element(const Program *p, Ref r, int64_t l)
@@ -288,7 +288,7 @@ static void join(Graph *g, const Value *a, const Value *b)
 }
 
 /* Joins an output with an input where the kernel allows it and the programs still run; a kernel
- * that knows one buffer only (:=) must have it. */
+ * that takes one buffer for both (:=) requires it. */
 static void merge_in_place(Graph *g)
 {
     Value *saved = arena_new(sizeof(Value) * (size_t)g->nvalues);
@@ -334,8 +334,8 @@ static int add_once(Value **order, int n, Value *v)
     return n + 1;
 }
 
-/* Every value once; those that one call takes side by side come first, in its order. Gradients have
- * that of the graph, a parameter group after the other. */
+/* Every value once; those that must be contiguous for one call come first, in its order. Gradients
+ * have that of the graph, one parameter group after the other. */
 static Value **layout_order(const Graph *g)
 {
     Value **order = arena_new(sizeof *order * (size_t)g->nvalues);
@@ -355,8 +355,8 @@ static Value **layout_order(const Graph *g)
     return order;
 }
 
-/* Persistent values lie at the bottom, one purpose after the other, so that the gradients of a set
- * are one block. Pinned ones have memory of their own. */
+/* Persistent values come first, one purpose after the other, so that the gradients of a group are
+ * one block. Pinned ones have memory of their own. */
 static int64_t place_persistent(const Graph *g)
 {
     Value **order = layout_order(g);
@@ -415,7 +415,7 @@ static void place_others(Graph *g, int64_t base)
     g->plan_method = result.method;
 }
 
-/* The groups of one loop, or between two, scribble in one place: calls follow each other there. */
+/* The groups of one loop, or between two, share one workspace: their calls never overlap. */
 static void add_workspaces(Graph *g)
 {
     for (int i = 0; i < g->nprograms; i++) {
@@ -463,7 +463,7 @@ static void check_life(const Graph *g, const Program *p, const Group *group)
             const Value *v = operand(op, k).v;
             Span s = is_persistent(g, v) ? (Span){0, INT32_MAX} : life(p, op, operand(op, k));
             if (stored(v) && (v->first > s.first || v->last < s.last))
-                bug("%s is used at %d..%d, but lives %d..%d", v->name, s.first, s.last, v->first,
+                bug("%s is used at %d..%d, but live at %d..%d", v->name, s.first, s.last, v->first,
                     v->last);
         }
     }
@@ -473,9 +473,9 @@ static void check_life(const Graph *g, const Program *p, const Group *group)
         bug("group %d of %s lacks its workspace", (int)(group - p->groups), p->name);
 }
 
-/* Where one call covers several ops, each operand's values lie side by side in the order of the
- * ops, except those that the ops share. From one op to the next, all operands lie the same number
- * of elements apart. */
+/* Where one call covers several ops, each operand's values are contiguous in the order of the ops,
+ * except those that the ops share. From one op to the next, all operands are the same number of
+ * elements apart. */
 static void check_span(const Program *p, const Group *group)
 {
     const Op *op = &p->ops[group->first_op];
@@ -493,8 +493,8 @@ static void check_span(const Program *p, const Group *group)
     }
 }
 
-/* Where one call takes all gradients of an op from the first to the last, no other value lies
- * between them. */
+/* Where one call takes all gradients of an op from the first to the last, no other value is between
+ * them. */
 static void check_side(const Group *group, const Op *op)
 {
     int64_t begin = INT64_MAX, end = 0, bytes = 0;
@@ -512,8 +512,8 @@ static void check_side(const Group *group, const Op *op)
         bug("gradients of %s do not lie side by side", kernel_row[group->kernel].name);
 }
 
-/* Of one storage: merged in place. What programs leave for each other or kernels scribble in is
- * never shared. */
+/* True for values that were merged in place. Values that one program leaves for another, and
+ * workspaces, are never shared. */
 static bool same_storage(const Value *v, const Value *w)
 {
     return v->kind == VK_TEMP && w->kind == VK_TEMP && v->purpose != PU_workspace &&
@@ -529,7 +529,7 @@ static bool overlaps(const Value *v, const Value *w)
 }
 
 /* Nothing that is needed is overwritten; offsets are aligned and inside the arena; what a kernel
- * treats as one block lies side by side. */
+ * treats as one block is contiguous. */
 void check_plan(const Graph *g)
 {
     check_ops(g);
@@ -550,7 +550,7 @@ void check_plan(const Graph *g)
         if (v->offset < 0 || v->offset % g->target->align ||
             v->offset + v->slots * v->stride >
                 (v->pinned ? graph_pinned_bytes(g) : g->arena_bytes))
-            bug("%s lies at %" PRId64 ", outside or not aligned", v->name, v->offset);
+            bug("%s is at %" PRId64 ", outside or not aligned", v->name, v->offset);
         if (room_elements(g, v) * dtype_bytes[v->dtype] > v->stride)
             bug("%s is larger than its slot", v->name);
         if (v->part && v->stride % (v->part * dtype_bytes[v->dtype]))

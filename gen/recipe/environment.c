@@ -177,7 +177,7 @@ void environment_push(lua_State *L)
     lua_getfield(L, -1, "format");
     lua_pushcclosure(L, plain_format, 1);
     lua_setfield(L, -2, "format");
-    lua_pushstring(L, "");                     /* ("x"):rep(3) sees the same functions */
+    lua_pushstring(L, "");                     /* for calls such as ("x"):rep(3) */
     lua_getmetatable(L, -1);
     lua_pushvalue(L, -3);
     lua_setfield(L, -2, "__index");

@@ -1,7 +1,7 @@
 /* answer.h -- JSON output of commands (--json): one object on stdout, also on errors.
  *
  * Keeps: numbers are in base units (bytes, FLOP, seconds, counts), integers with all digits; texts
- *        are UTF-8 whatever the files hold; absent values are null, empty lists []. */
+ *        are UTF-8, also of files that are not; absent values are null, empty lists []. */
 #ifndef GEN_ANSWER_H
 #define GEN_ANSWER_H
 

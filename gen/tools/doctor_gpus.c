@@ -422,7 +422,7 @@ void doctor_gpus(Doctor *d)
     if (!d->ngpus)
         in_the_way(d, "number",
                    all ? text_print("CUDA_VISIBLE_DEVICES=%s shows none of the %d", visible, all)
-                       : "the driver sees no GPU")
+                       : "the driver finds no GPU")
             ->todo =
             all ? text_print("unset it, or numbers from 0 to %d", all - 1) : "nvidia-smi says why";
     if (!alike && !doctor_env(d, "CUDA_DEVICE_ORDER"))

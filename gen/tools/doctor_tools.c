@@ -170,8 +170,8 @@ static void find_toolkit(Doctor *d)
         d->cuda = NULL;
 }
 
-/* Architectures that are wanted and that nvcc does not know, between blanks; NULL: none. *toolkit:
- * the first CUDA toolkit that knows them all. */
+/* Required architectures that nvcc does not support, between blanks; NULL: none. *toolkit: the
+ * first CUDA toolkit that supports them all. */
 static const char *unknown_targets(const Doctor *d, const char *codes, const char **toolkit)
 {
     Str s = {0};

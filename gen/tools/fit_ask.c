@@ -1,7 +1,7 @@
 /* fit_ask.c -- the query of `gen fit`: a recipe, FIELD=VALUE words, and the hardware.
  *
  * In:    a recipe file and the words of a command.
- * Out:   the words by what they ask for, and configs of the recipe with words set over it. */
+ * Out:   the words by purpose, and configs of the recipe with words set over it. */
 #include "gen/tools/fit_ask.h"
 
 #include <stdlib.h>

@@ -252,7 +252,7 @@ static const char *number(int64_t n)
     return text_print("%lld", (long long)n);
 }
 
-/* The value of a word, or what stands for it. */
+/* The value of a word, or its placeholder. */
 static const char *word_of(const JobWords *w, int word)
 {
     return w->word[word] ? w->word[word] : word_row[word].placeholder;

@@ -420,7 +420,7 @@ int new_main(int argc, char **argv)
     row("precision", text_print("%s: %s", a.precision, a.precision_why));
     row("training", text_print("%s%s: %s", training(&w), w.recompute ? ", blocks computed again" :
                                "",
-                               o.lora || o.full || new_given(&o, "lora.rank") ? "as told"
+                               o.lora || o.full || new_given(&o, "lora.rank") ? "as given"
                                : m->nf4            ? "the weights are quantised to NF4"
                                : w.lora            ? "all weights do not fit"
                                : new_takes_adapters(m) ? "they fit; --lora R trains adapters"

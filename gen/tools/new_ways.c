@@ -147,7 +147,7 @@ static void choose_target(Ask *a, const char *command)
     a->target = find_target(command, card ? card->target : word ? word : small ? "cpu" :
                             NEW_TARGET);
     a->target_why = card   ? text_print("of card %s: %s", card->name, card->about)
-                    : word ? "as told"
+                    : word ? "as given"
                            : text_print("%s %d million parameters%s; --target or --card name "
                                         "another", small ? "less than" : "of", NEW_MILLIONS,
                                         small ? "" : " or more");
@@ -160,7 +160,7 @@ static void choose_precision(Ask *a, const char *command)
     const char *word = new_given(a->o, "precision");
     bool cannot = !strcmp(m->stored, "fp16") && !strcmp(a->target->backend, "cpu");
     a->precision = word ? word : cannot ? "fp32" : m->stored;
-    a->precision_why = word     ? "as told"
+    a->precision_why = word     ? "as given"
                        : cannot ? text_print("%s; fp16 is for GPUs", m->stored_by)
                                 : m->stored_by;
     if (!strcmp(a->precision, "fp16") && m->wide)

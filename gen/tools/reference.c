@@ -417,7 +417,7 @@ static void same_names(Str *s, AliasKind kind)
     }
 }
 
-/* Other trainers' words for one of our values, likewise. */
+/* The same for other trainers' words for values of our fields. */
 static void same_words(Str *s)
 {
     static const struct { const char *ours, *theirs, *word; } row[] = {

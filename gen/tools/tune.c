@@ -28,7 +28,7 @@ static const char *no_gpu(void)
     memcpy(&init, &call[0], sizeof init);
     memcpy(&count, &call[1], sizeof count);
     if (!init || !count || init(0) || count(&n) || !n)
-        return "the driver sees no GPU";
+        return "the driver finds no GPU";
     return NULL;
 }
 

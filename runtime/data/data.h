@@ -131,7 +131,7 @@ void data_open_samples(Data *d, const char *kind, const char *path, int64_t n, i
 void data_view(Data *view, const Data *d, int64_t first, int64_t n, const Model *m,
                const DataShape *of);
 /* Returns the batches per rank of an evaluation that has the samples of `steps` training steps,
- * whatever the gradient accumulation; at most all; steps 0: all. */
+ * for any gradient accumulation; at most all; steps 0: all. */
 int64_t data_eval_batches(const Data *d, const Model *m, int64_t steps);
 /* Returns the files of d, comma-separated as for data_open(); malloc'ed. */
 char *data_paths(const Data *d);

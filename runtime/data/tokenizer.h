@@ -65,7 +65,7 @@ const int32_t *tokenizer_suffix(const Tokenizer *t, size_t *n);
 char *tokenizer_encode(const Tokenizer *t, const char *text, size_t n, bool specials,
                        int32_t **ids, size_t *nids);
 /* Returns the largest position up to n at which text may be cut so that its pieces, encoded
- * separately without specials, give the ids of the whole, whatever follows; 0: none. */
+ * separately without specials, give the ids of the whole, for any text after them; 0: none. */
 size_t tokenizer_cut(const Tokenizer *t, const char *text, size_t n);
 /* Returns malloc'ed, NUL-terminated text. Invalid UTF-8 becomes U+FFFD (not with the byte
  * vocabulary); unknown ids give nothing. */

@@ -1,8 +1,8 @@
 /* tokenizer_class.c -- classes of transformers that rebuild a tokenizer instead of reading its
  * tokenizer.json.
  *
- * Method: of the classes that rebuild one, two are known well enough to tell when they build what
- *         the file has; any other is taken to differ. */
+ * Method: of the classes that rebuild one, two are checked for building what the file has; any
+ *         other is assumed to differ. */
 #define _GNU_SOURCE
 #include "runtime/data/tokenizer_class.h"
 

@@ -12,8 +12,8 @@ const char *tokenizer_class_differs(const char *class, const cJSON *tokenizer, c
 /* Returns the class that AutoTokenizer takes for this model_type of config.json if
  * tokenizer_config.json names none; NULL: one that reads any tokenizer.json as it is. Static. */
 const char *tokenizer_class_of(const char *model_type);
-/* Returns the class that AutoTokenizer takes for this model_type of config.json, whatever
- * tokenizer_class is; NULL: it takes tokenizer_class. Static. */
+/* Returns the class that AutoTokenizer takes for this model_type of config.json, for any
+ * tokenizer_class; NULL: it takes tokenizer_class. Static. */
 const char *tokenizer_class_forced(const char *model_type);
 /* The class that reads any tokenizer.json as it is. */
 extern const char tokenizer_class_plain[];

@@ -2,7 +2,7 @@
  * and their values.
  *
  * Keeps: draws are Philox keyed by (seed; text, position, step): the same seed gives the same text,
- *        whatever else is in the batch, for any number of threads.
+ *        in any batch and for any number of threads.
  * Source: Nie et al. 2025 (LLaDA), section 2.4; Gumbel draws in double, Zheng et al. 2024. */
 #ifndef DIECAST_UNMASK_ORDER_H
 #define DIECAST_UNMASK_ORDER_H

@@ -232,7 +232,7 @@ char *vocabulary_flag(const char *named, const char *last, const char *source)
     char *file = NULL, *id = NULL;
     for (int i = 0; i < 2 && !id; i++)
         if (vocabulary_of(folder[i], &file, &id) && !*named && !file && strcmp(id, "bytes"))
-            named = "FILE";      /* where the file with that id lies is not known here */
+            named = "FILE";      /* the path of the file with that id is unknown here */
     char *word = shell_word(named);
     char *words = *named ? format(" --tokenizer %s", word) : format("%s", "");
     free(file), free(id), free(word);

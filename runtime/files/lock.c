@@ -4,7 +4,7 @@
  *        lock_fd is open.
  * Method: looked at first, so that a refusal leaves the folder as it is; then written as
  *         run.lock.XXXXXX and linked where there is none, or renamed over a stale one while its
- *         flock is held. Inodes tell whether the name still means what was opened. */
+ *         flock is held. Inodes show whether the name is still that of the opened file. */
 #define _GNU_SOURCE
 #include "runtime/files/lock.h"
 

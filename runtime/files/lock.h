@@ -2,7 +2,7 @@
  *
  * Keeps: a folder locked by a living rank is never touched.
  * Method: the file is created complete, by link(), and every rank holds it under flock() until it
- *         ends: a lock that nobody holds is free. Where flock() is inconclusive (a file system
+ *         ends: a lock that no process holds is free. Where flock() is inconclusive (a file system
  *         without it, another host), its content decides: host, boot id, PID namespace, pid, start,
  *         job, restart. */
 #ifndef DIECAST_LOCK_H

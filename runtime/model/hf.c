@@ -169,8 +169,8 @@ static char *write_card(const char *folder, const char *card)
     return error;
 }
 
-/* Ends the program unless the folder is absent, empty, or an export; card: exports have one, and
- * nobody has changed it. */
+/* Ends the program unless the folder is absent, empty, or an export; card: exports have one,
+ * unchanged. */
 static void check_replaceable(const char *folder, const char *source, bool card)
 {
     struct stat s, t;

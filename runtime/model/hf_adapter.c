@@ -2,7 +2,7 @@
  *
  * In:    adapter_config.json and adapter_model.safetensors of any PEFT version.
  * Keeps: tensor names decide which modules are adapted; the config must give them the same scale.
- *        LoRA pairs are fp32 in the file, whatever the base's dtype. */
+ *        LoRA pairs are fp32 in the file, for any dtype of the base. */
 #define _GNU_SOURCE
 #include "runtime/model/hf.h"
 

@@ -41,7 +41,7 @@ char *weights_values(const StFile *file, const StTensor *from, int64_t first, in
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, const Array *to,
                    int64_t *nonfinite);
 /* Returns the CRC-32C of all values that were read from files for divided arrays, by weights_read()
- * or told by weights_has_read(): equal on ranks with the same files. */
+ * or reported to weights_has_read(): equal on ranks with the same files. */
 uint32_t weights_read_crc(void);
 void weights_has_read(const void *bytes, int64_t n);
 

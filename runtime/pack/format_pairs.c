@@ -274,8 +274,8 @@ static char *encode_part(const Rules *rules, const Tokenizer *tok, const Pair *p
     return error;
 }
 
-/* Lets both answers begin after as many tokens as the first of them, as TRL does. begin: of each
- * part in the ids, and their end. Returns that number. */
+/* Makes both answers begin after the same number of tokens, that of the first, as TRL does, and
+ * returns it. begin: of each part in the ids, and their end. */
 static size_t begin_alike(Encoded *e, const size_t *begin, RowOut *row)
 {
     size_t answer[PACK_PARTS];

@@ -326,7 +326,7 @@ struct Rules {
     const FormatCode *const *formats;    /* formats of the program, NULL-terminated; NULL: none */
     void *more;                  /* made by begin() of one of their RecordCode */
     bool has_turns;              /* rows have all turns themselves, also the system message */
-    bool objects;                /* files hold JSON rows, whatever their names */
+    bool objects;                /* files of any name hold JSON rows */
     char *const *ignore;         /* (nignore) keys to remove from rows */
     int nignore;
     int64_t skip_bad;            /* maximum number of malformed rows to leave out */

@@ -78,7 +78,7 @@ static char *check_calls(cJSON *calls, const char *role)
 }
 
 /* Returns the content of a message for the template: a copy; parts are joined if the template does
- * not know them. NULL and no *error: none. */
+ * not read them. NULL and no *error: none. */
 static cJSON *content_of(const ChatTemplate *t, const cJSON *m, RowOut *row, char **error)
 {
     const cJSON *content = sample_get(m, "content"), *value = sample_get(m, "value"),

@@ -183,9 +183,9 @@ static char *length_of(const RenderedTalk *talk, const Tokenizer *tok, int n, bo
         const bool answer = !strcmp(talk->turn[n - 1].role, "assistant");
         why = format("message %d: the chat_template renders it differently when others follow "
                      "(from byte %zu of the row on), so %s", n, same,
-                     answer ? "it would not be learned as it is said: --loss-on turns gives each "
-                              "turn a row that ends with its answers; or exclude it with "
-                              "\"train\": false"
+                     answer ? "the model would learn another form than that of a last answer: "
+                              "--loss-on turns gives each turn a row that ends with its "
+                              "answers; or exclude it with \"train\": false"
                             : "the answer after it cannot be found: use a template that marks "
                               "answers with {% generation %}");
     }

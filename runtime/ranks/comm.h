@@ -3,7 +3,7 @@
  * Programs of several ranks use a TCP rendezvous, plus MPI (CPU) or NCCL (CUDA); -DDIECAST_RANKS=1
  * builds a single rank without any of them.
  * Keeps: host reductions are a fixed binary tree over ranks, element by element: the same bits on
- *        every rank, whatever the timing, bucket size or library. Main thread only. */
+ *        every rank, for any timing, bucket size and library. Main thread only. */
 #ifndef DIECAST_COMM_H
 #define DIECAST_COMM_H
 

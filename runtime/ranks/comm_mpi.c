@@ -274,7 +274,7 @@ static char *own_launcher(void)
     return NULL;
 }
 
-/* Under torchrun, whose processes MPI does not know: the first process becomes run.sh, the others
+/* Under torchrun, whose processes are not MPI ranks: the first process becomes run.sh, the others
  * exit with 0. */
 static void leave_to_run_sh(char **argv)
 {

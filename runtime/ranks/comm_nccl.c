@@ -137,7 +137,7 @@ static void *abort_nccl(void *arg)
     return NULL;
 }
 
-/* For die(): tells the other ranks, then ends NCCL's kernels if possible. */
+/* For die(): informs the other ranks, then ends NCCL's kernels if possible. */
 static void leave_all(int code)
 {
     pthread_t thread;
@@ -203,7 +203,7 @@ static void check_own_gpu(void)
     }
     if (sharing > 1)
         die(EXIT_CONFIG,
-            "%d ranks share the GPU %s of %s, and each wants its own: for one GPU gen %s gpus=1 && "
+            "%d ranks share the GPU %s of %s, and each needs its own: for one GPU gen %s gpus=1 && "
             "make, "
             "else let CUDA_VISIBLE_DEVICES or run.sh --gpu-ids show %d (rank %d is the first of "
             "them)",
@@ -405,8 +405,8 @@ const char *comm_library(void)
 
 /* ---- startup --------------------------------------------------------------------------------- */
 
-/* With NCCL_COMM_ID, NCCL would connect by an address that strangers know instead of the id we
- * send. */
+/* With NCCL_COMM_ID, NCCL would connect by that address, which is no secret, instead of by the id
+ * we send. */
 static const char no_comm_id[] = "the ranks meet by DIECAST_ADDR, DIECAST_PORT and a secret";
 
 /* Puts the lines NAME=VALUE of an NCCL configuration file into the environment, as NCCL does,

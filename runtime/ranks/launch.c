@@ -268,7 +268,7 @@ static char *lone_variable(char *const *env)
     return size ? refuse("WORLD_SIZE", size, "set without RANK") : NULL;
 }
 
-/* Returns the first of torchrun's variables that contradicts l, where l knows the value; or
+/* Returns the first of torchrun's variables that contradicts a value that l has; or
  * NULL. */
 static char *odd_variable(char *const *env, const Launch *l)
 {
@@ -406,7 +406,7 @@ static char *read_engines(char *const *env, Launch *l)
     return NULL;
 }
 
-/* more has the same rank and size as l; copies what it knows of the node into l. */
+/* more has the same rank and size as l; copies its values of the node into l. */
 static char *merge_local(Launch *l, const Launch *more)
 {
     if (l->local_rank >= 0 && more->local_rank >= 0 && l->local_rank != more->local_rank)

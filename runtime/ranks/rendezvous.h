@@ -1,9 +1,9 @@
 /* rendezvous.h -- TCP rendezvous: joining, monitoring, small messages.
  *
- * Rank 0 accepts a connection from every other rank and keeps it until the end of the run. It tells
- * all ranks when one dies, hangs or gives up.
+ * Rank 0 accepts a connection from every other rank and keeps it until the end of the run. It
+ * informs all ranks when one dies, hangs or gives up.
  * In:    an address, a secret. Out: connections; or one line and an exit code.
- * Keeps: without the secret nobody can join, end or noticeably delay a run. Nothing is encrypted.
+ * Keeps: a process without the secret cannot join, end or noticeably delay a run; no encryption.
  * Method: the monitor, a thread of its own, reads every connection, sends one heartbeat per second
  *         and ends the process with EXIT_PEER, EXIT_HANG, or the code with which another rank
  *         ended. */

@@ -41,7 +41,7 @@ enum {
 };
 static const char magic[] = "DCRDV001";
 static const double caller_seconds = 2, answer_seconds = 10, reminder_seconds = 10;
-/* Seconds during which ranks of an invalid job may still connect and be told; during which a rank
+/* Seconds during which ranks of an invalid job may still connect to learn why; during which a rank
  * with another run id may insist; by which a twin may be late. */
 static const double telling_seconds = 3, insisting_seconds = 2, twin_seconds = 0.2;
 
@@ -63,7 +63,7 @@ typedef struct {
     char why[WHY];           /* why the job is invalid; "": none known */
     bool *told;              /* (size) which ranks were told */
     int ntold;
-    double stray_since;      /* since when a rank of another run asks for a free rank; 0: none */
+    double stray_since;      /* since when a process of another run requests a free rank; 0: none */
 } Host;
 
 static int listener = -1;    /* of rank 0 */
@@ -264,7 +264,7 @@ static void forget_secret(Host *h)
     h->made = false;
 }
 
-/* The job cannot go on: tells all connected ranks why and ends. */
+/* The job cannot continue: sends all connected ranks the reason and ends. */
 static void give_up(Host *h, int code, const char *text)
 {
     forget_secret(h);
@@ -282,7 +282,7 @@ static void mark_told(Host *h, uint32_t rank)
     }
 }
 
-/* The job is invalid: tells all connected ranks, and those that connect within a moment, why. With
+/* The job is invalid: sends the reason to connected ranks and to those that soon connect. With
  * a size of 1 their number is unknown. */
 static void refuse_all(Host *h, const char *text)
 {
@@ -314,7 +314,7 @@ static void hash_text(char text[17], const uint8_t hash[32])
 }
 
 /* A rank with the secret but another run's name: either of a parallel job whose own rank 0 may
- * still come, or of this job with a wrong name, if it insists on a rank that nobody else takes. */
+ * still come, or of this job with a wrong name, if it insists on a rank that no other takes. */
 static bool insists(Host *h, uint32_t rank)
 {
     double now = clock_seconds();
@@ -657,8 +657,9 @@ static void wait_for_go(const RendezvousConfig *c, double end)
         struct pollfd poller = { .fd = p->fd, .events = POLLIN };
         double left = end + answer_seconds - clock_seconds();
         if (left <= 0)
-            die(EXIT_RENDEZVOUS, "rank 0 at %s port %d took us in, then said nothing for %.0f s",
-                c->host, c->port, c->join_seconds);
+            die(EXIT_RENDEZVOUS,
+                "rank 0 at %s port %d accepted this rank, then sent nothing for %.0f s", c->host,
+                c->port, c->join_seconds);
         poll(&poller, 1, left < 1 ? (int)(1000 * left) + 1 : 1000);
         rendezvous_read(0, &v);
     }

@@ -1,6 +1,6 @@
 /* best.h -- best checkpoint and early stopping.
  *
- * Keeps: all fields are equal on every rank; only rank 0 knows which checkpoints exist. */
+ * Keeps: all fields are equal on every rank; only rank 0 checks which checkpoints exist. */
 #ifndef DIECAST_BEST_H
 #define DIECAST_BEST_H
 

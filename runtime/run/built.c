@@ -228,7 +228,7 @@ static bool add_meanings(Claims *c, const Alias *row, const char *given, const c
     return matched;
 }
 
-/* Returns the value that a name stands for when switched on; NULL: no row. */
+/* Returns the value that a name means when switched on; NULL: no row. */
 static const char *on_value(const Alias *row)
 {
     for (int i = 0; i < alias_meanings; i++) {
@@ -279,7 +279,7 @@ static char *joined(int n, char *const *argv, int *taken)
     return list;
 }
 
-/* Takes a name that stands for a field, with a value. Returns the number of words used. */
+/* Takes a name that means a field, with a value. Returns the number of words used. */
 static int take_value(Claims *c, const Made *made, const Alias *row, const char *name,
                       const char *value, int n, char *const *argv)
 {

@@ -23,7 +23,7 @@ static void *room(int64_t n, size_t size)
     return p;
 }
 
-/* ---- what is asked for ----------------------------------------------------------------------- */
+/* ---- settings from the flags ----------------------------------------------------------------- */
 
 enum { LENGTH = 128 };           /* default length after a prompt, if there is room */
 

@@ -1,8 +1,7 @@
 /* diffusion_sampler.h -- block-wise masked-diffusion sampling.
  *
  * Per block, keeps the most confident predictions and re-masks the rest.
- * Keeps: the same seed gives the same text, whatever else is in the batch
- *        (runtime/data/unmask_order.h). */
+ * Keeps: the same seed gives the same text in any batch (runtime/data/unmask_order.h). */
 #ifndef DIECAST_DIFFUSION_SAMPLER_H
 #define DIECAST_DIFFUSION_SAMPLER_H
 

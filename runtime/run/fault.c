@@ -109,7 +109,7 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* True once, at the moment that was asked for. Any thread. */
+/* True once, at the moment of DIECAST_FAULT. Any thread. */
 static bool due(Moment at, int64_t step)
 {
     if (kinds[fault.kind].at != at || !fault.armed || fault.step != step)
@@ -143,7 +143,7 @@ void fault_save(int64_t step)
         ;
 }
 
-/* ---- what was asked for ---------------------------------------------------------------------- */
+/* ---- parsing of DIECAST_FAULT ---------------------------------------------------------------- */
 
 static void refuse(const char *text, const char *why)
 {

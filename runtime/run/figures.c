@@ -76,12 +76,12 @@ static bool is_figure(const Row *r)
 /* State while the figures of a folder are drawn. */
 typedef struct {
     const FiguresOf *of;
-    const Cairo *cairo;          /* NULL: not wanted yet */
+    const Cairo *cairo;          /* NULL: not loaded yet */
     Table *table[SOURCES];       /* NULL: not read yet */
     const char *star;            /* of the figure */
     char *drawn;                 /* names of figures, with commas between */
     char *error;                 /* the first, malloc'ed; NULL: none */
-    int code;                    /* with it: exit code of a program that was asked for figures */
+    int code;                    /* with it: exit code of --plot */
     bool missing;                /* the library was loaded */
 } Drawing;
 

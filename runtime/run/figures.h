@@ -29,7 +29,7 @@ void figures_end(const FiguresOf *of);
 void figures_plot(const FiguresOf *of);
 /* Like figures_end(), for the figures whose first panel reads `source`. */
 void figures_source(const FiguresOf *of, const char *source);
-/* Likewise draws a figure of objective "-", e.g. "plots/regions*.png", from a table, which it
+/* The same for a figure of objective "-", e.g. "plots/regions*.png", from a table, which it
  * empties. star: replaces the * in the file name. */
 void figures_table(const FiguresOf *of, const char *file, const char *star, Table *t);
 

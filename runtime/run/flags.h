@@ -62,7 +62,7 @@ const char *flags_name(int i);
 /* Returns the name of flag i as typed on the command line, "--merge-lora"; malloc'ed. */
 char *flags_spelt(int i);
 /* Returns false if the value of flag i is empty, 0 or false. If the default of an INT or EVERY flag
- * lies below its minimum, returns whether the value is at least the minimum. */
+ * is below its minimum, returns whether the value is at least the minimum. */
 bool flags_on(const Flags *f, int i);
 /* Returns the value of a FLOAT flag. */
 double flags_number(const Flags *f, int i);

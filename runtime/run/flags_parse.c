@@ -221,7 +221,7 @@ static const char *switched_off(int k, const Alias *row)
     return names_same(on, "true") ? "false" : "true";
 }
 
-/* Takes a MEANS name, each of whose values stands for one of a flag. value: after "=", or NULL. */
+/* Takes a MEANS name, each of whose values means one of a flag. value: after "=", or NULL. */
 static void take_meaning(Line *l, const Alias *row, const char *name, const char *value)
 {
     const char *next = l->i + 1 < l->argc ? l->argv[l->i + 1] : NULL;

@@ -2,8 +2,7 @@
  *
  * In:    a decoder with a KV cache: logits of the next token for each of several texts, whose
  *        earlier tokens it has already processed.
- * Keeps: the same seed gives the same text, whatever else is in the batch
- *        (runtime/data/sample.h). */
+ * Keeps: the same seed gives the same text in any batch (runtime/data/sample.h). */
 #ifndef DIECAST_GENERATE_H
 #define DIECAST_GENERATE_H
 

@@ -71,27 +71,27 @@ static bool has_chat(const char *named, const char *last, const char *source)
     return found;
 }
 
-static bool suits(const Model *m, const Checkpoints *c, const char *last, const char *wants)
+static bool suits(const Model *m, const Checkpoints *c, const char *last, const char *needs)
 {
-    const size_t n = strlen(wants);
-    if (!strncmp(wants, "--", 2)) {
-        const int flag = flags_find(wants + 2);
+    const size_t n = strlen(needs);
+    if (!strncmp(needs, "--", 2)) {
+        const int flag = flags_find(needs + 2);
         return flag >= 0 && flags_has(flag);
     }
-    if (n && wants[n - 1] == '/') {
-        char *path = format("%s/%.*s", c->out, (int)n - 1, wants);
+    if (n && needs[n - 1] == '/') {
+        char *path = format("%s/%.*s", c->out, (int)n - 1, needs);
         const bool there = folder_exists(path);
         free(path);
         return there;
     }
-    return !n || (!strcmp(wants, "chat") ? has_chat(c->flags->tokenizer, last, c->source)
-                                         : (m->nmerges > 0) == !strcmp(wants, "adapter"));
+    return !n || (!strcmp(needs, "chat") ? has_chat(c->flags->tokenizer, last, c->source)
+                                         : (m->nmerges > 0) == !strcmp(needs, "adapter"));
 }
 
 void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t step,
                  const char *tokenizer)
 {
-    static const struct { int owners; const char *wants, *what, *command, *about; } rows[] = {
+    static const struct { int owners; const char *needs, *what, *command, *about; } rows[] = {
 #define FINISHED(owners, ...) {OWNERS(owners), __VA_ARGS__},
 #include "runtime/run/hints.def"
     };
@@ -109,7 +109,7 @@ void hints_print(const Model *m, const Checkpoints *c, const Best *b, int64_t st
         free(best), free(path), free(text);
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!owners_include(rows[i].owners, m->objective) || !suits(m, c, last, rows[i].wants))
+        if (!owners_include(rows[i].owners, m->objective) || !suits(m, c, last, rows[i].needs))
             continue;
         char *line = failure_filled(rows[i].command, hole, sizeof hole / sizeof *hole);
         note("  %-7s %s%s%s", rows[i].what, line, *rows[i].about ? "     " : "", rows[i].about);

@@ -112,7 +112,7 @@ void log_end(Log *l, int64_t step, const char *why);
 int64_t log_before_rise(const Log *l, double *loss);
 void log_close(Log *l);
 
-/* Returns trainer_state.json with exactly the keys that transformers knows and the last LOG_RECORDS
+/* Returns trainer_state.json with exactly the keys that transformers reads and the last LOG_RECORDS
  * records; the caller deletes it. */
 cJSON *log_state(const Log *l, int64_t step);
 /* Saves the sums since the last record and over the run as member "log" of train_state.json, and

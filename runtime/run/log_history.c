@@ -88,7 +88,7 @@ static char *catch_up(Log *l)
     return error;
 }
 
-/* Appends a record to the file. If that fails, training goes on, and the line waits in memory. */
+/* Appends a record to the file. If that fails, training continues, and the line stays in memory. */
 static void write_record(Log *l, const cJSON *record)
 {
     size_t n = 0;
@@ -150,7 +150,7 @@ static cJSON *read_record(FILE *from, char *line, size_t *bytes)
     return record;
 }
 
-/* Reads the records to keep from `from`, and remembers them, or with `to` copies them there. Late
+/* Reads the records to keep from `from` into the log, or with `to` copies them there. Late
  * records of the checkpoint are not kept: the file got them after the save, and gets them again.
  * Returns true if the file holds no others. */
 static bool take_back(Log *l, FILE *from, FILE *to, const char *path, int64_t resumed)
@@ -229,8 +229,8 @@ static void read_back(Log *l, int64_t resumed)
     free(error);
 }
 
-/* Writes and remembers the records to keep of those that were late when the checkpoint was saved,
- * unless the file is not the one that they are missing from. */
+/* Writes, and adds to the log, the records to keep of those that were late when the checkpoint was
+ * saved, unless the file is not the one that they are missing from. */
 static void add_late(Log *l, int64_t resumed)
 {
     size_t kept = 0;

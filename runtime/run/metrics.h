@@ -1,8 +1,8 @@
 /* metrics.h -- metrics of a training step, an epoch and a validation, by the objective's rows.
  *
  * Keeps: every micro-batch of every rank has its part of each row, and the parts are added in the
- *        order of their numbers (comm_fold()); what every rank knows of all of them is in one part
- *        only, of rank 0. */
+ *        order of their numbers (comm_fold()); a value of all of them that every rank has is in one
+ *        part only, of rank 0. */
 #ifndef DIECAST_METRICS_H
 #define DIECAST_METRICS_H
 

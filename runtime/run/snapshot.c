@@ -1,7 +1,7 @@
 /* snapshot.c -- a copy in host memory of every array that a checkpoint stores.
  *
  * In:     arrays of the model on the device, of which ranks may hold parts.
- * Method: tensors that lie in the same array share its copy. Whole arrays are copied at once,
+ * Method: tensors of the same array share its copy. Whole arrays are copied at once,
  *         divided ones tensor by tensor, as rank 0 gathers them. */
 #include "runtime/run/snapshot.h"
 

@@ -15,7 +15,7 @@ void stop_ignore(void);
 void stop_install(void);
 /* Handles SIGUSR1 only, while the ranks join: a checkpoint request must not kill a process. */
 void stop_listen(void);
-/* True if this rank was asked to stop; ranks agree in the step's reduction. */
+/* True if this rank received a request to stop; ranks agree in the step's reduction. */
 bool stop_requested(void);
 const char *stop_signal(void);                     /* "SIGTERM"; "" before any */
 

@@ -117,7 +117,7 @@ static Sources read_sources(const char *paths)
     return s;
 }
 
-/* The number of streams or steps that a flag asks for, of the `have` in a file; asked 0: all. */
+/* The number of streams or steps that a flag selects, of the `have` in a file; asked 0: all. */
 static int64_t first_of(const char *path, int flag, int64_t asked, int64_t have, const char *what)
 {
     if (asked > have)

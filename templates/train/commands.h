@@ -5,7 +5,7 @@
 #include "training.h"
 
 typedef struct {
-    int flag;                    /* FLAG_..., which asks for the command */
+    int flag;                    /* FLAG_..., which requests the command */
     int (*run)(Run *r);          /* returns the exit status */
     bool weights;                /* loads finished weights */
 } Command;

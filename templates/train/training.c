@@ -49,7 +49,7 @@ const ParamGroupRow param_groups[SETS] = {
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* After a non-finite loss or gradient, which every rank sees; no weight of the group has changed,
+/* After a non-finite loss or gradient, on every rank; no weight of the group has changed,
  * except inside the backward pass. Ends the run, or returns if --nonfinite skips the update. */
 static void skip_update(Run *r, int64_t step, int group, double loss)
 {

@@ -12,7 +12,7 @@ extern const ParamGroupRow param_groups[SETS];
 
 /* Numbers that all ranks add up in a step: its metrics, then these. */
 enum {
-    SUM_STOP = STEP_METRICS,     /* ranks that were asked to stop */
+    SUM_STOP = STEP_METRICS,     /* ranks with a request to stop */
 //@ if checkpoint_async
     SUM_WRITTEN,                 /* above 0: the checkpoint under way is written, or failed */
 //@ end
@@ -74,8 +74,8 @@ bool names_start(const Flags *f);
  */
 void tell_loaded(Run *r);
 //@ end
-/* One optimiser step; fills the inputs of the next one while it runs. Returns whether a rank was
- * asked to stop. */
+/* One optimiser step; fills the inputs of the next one while it runs. True if a rank received a
+ * request to stop. */
 bool train_step(Run *r, int64_t step, LogStep *report);
 /* Metrics of a validation over all ranks. */
 LogEval validate(Run *r);

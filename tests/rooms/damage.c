@@ -482,7 +482,7 @@ static const struct {
     D("part", condition_unknown, "micro: gather_begin: attribute if: must be inside|later, found ever"),
     D("plan", over_gathered, "comm_end of micro reads micro.full.b.gate_up.w, which is overwritten"),
     D("plan", over_summed, "comm_end of micro reads micro.grad.b.gate_up.w, which is overwritten"),
-    D("plan", gathered_late, "micro.full.b.gate_up.w is used at 2..2, but lives 3.."),
+    D("plan", gathered_late, "micro.full.b.gate_up.w is used at 2..2, but live at 3.."),
     D("plan", gathered_dead, "micro.full.b.gate_up.w is used at "),
     D("plan", summed_dead, "micro.grad.b.gate_up.w is used at "),
     D("plan", gathered_slots_few, "comm_end of micro reads micro.full.b.gate_up.w, which is overwritten"),

@@ -138,7 +138,7 @@ refused "no clearing" graph '/^schedule train/s/ begin,//' \
 refused "update before reduce" plan '/^schedule train/s/reduce, update/update, reduce/' \
     "edit.ir:$(line plan '^[a-z]* $total_norm'): schedule train: adamw in update reads total_norm before it is written"
 refused "too few micro-batches" plan '/^schedule train/s/micro \* 3/micro * 2/' \
-    "edit.ir:$(line plan '^program micro'): micro stands 2 times in a schedule, but has 3 micro-batches"
+    "edit.ir:$(line plan '^program micro'): micro occurs 2 times in a schedule, but has 3 micro-batches"
 refused "a result of nobody" plan '/^schedule decode/s/-> $logits/-> $loss/' \
     "edit.ir:$(line plan '^[a-z]* $loss'): schedule decode does not write its result loss"
 refused "a graph without a GPU" plan '/^schedule eval/s/  "/  captured  "/' \
@@ -184,8 +184,8 @@ said() {
     verdict "$name" "$([ $rc = 1 ] && [ "$said" = "$want" ] || echo "exit $rc: $said, want $want")"
 }
 said "a room misspelt" \
-    "gen: --from grpah: no room with a text to go on from; did you mean graph?" --from grpah "$t/graph.ir"
-said "a room without" "gen: --from config: no room with a text to go on from; use graph, fuse, part or plan" \
+    "gen: --from grpah: no room with a text to continue from; did you mean graph?" --from grpah "$t/graph.ir"
+said "a room without" "gen: --from config: no room with a text to continue from; use graph, fuse, part or plan" \
     --from config "$t/graph.ir"
 said "no file" "gen: cannot read no.ir: No such file or directory" --from plan "$t/no.ir"
 said "a recipe" "gen: --from plan: takes the text of a room, FILE.ir, got r.lua" --from plan "$t/r.lua"

@@ -1,6 +1,6 @@
 /* goal.h -- proximal policy optimisation of one darkroom task: nets, an update, the whole run.
  *
- * Keeps: a task depends on its seed alone and runs in one thread: the same bits whatever else runs.
+ * Keeps: a task depends only on its seed and runs in one thread: its bits depend on no other task.
  * Source: Schulman et al. 2017, Proximal policy optimization algorithms. */
 #ifndef GOAL_H
 #define GOAL_H
