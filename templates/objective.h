@@ -47,17 +47,17 @@ void objective_validate(Data *d, int64_t batches, double *sum);
 
 /* A command of the objective. The weights are loaded; returns the exit status. */
 typedef struct {
-    int flag;                    /* FLAG_..., which asks for it */
+    int flag;                    /* FLAG_..., which requests it */
     int (*run)(const Flags *f, const WeightFolders folder);
-} ObjectiveUse;
+} ObjectiveCommand;
 
 /* Hooks; this program has only those that its objective fills. All ranks call each, unless it says
  * otherwise. The inputs of a step are filled again after `updated` returned true, and after
  * `loaded`, `write` and a validation. */
 typedef struct {
-    const ObjectiveUse *use;     /* ends with run NULL */
-//@ if hook_without
-    const ObjectiveUse *without; /* commands that need no weights: all folders are NULL */
+    const ObjectiveCommand *commands;            /* ends with run NULL */
+//@ if hook_without_weights
+    const ObjectiveCommand *without_weights;     /* commands that load none: folders are NULL */
 //@ end
 //@ if hook_banner
     /* Prints lines after the common ones of the banner; eval NULL: no validation. */

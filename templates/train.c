@@ -2,7 +2,6 @@
 //@ head
  */
 #define _GNU_SOURCE
-#include <inttypes.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "commands.h"
 #include "objective.h"                // its commands and other hooks
 #include "runtime/base.h"             // die(), note(), the world of ranks
-#include "runtime/files/json.h"
 #include "runtime/files/lock.h"       // one run per folder
 #include "runtime/ranks/comm.h"       // the ranks of a run
 #include "runtime/ranks/launch.h"     // ranks and addresses, from the launcher
@@ -98,31 +96,32 @@ static bool chosen(const Flags *f, int flag, int *before)
 
 /* The command that the flags request: of the objective, or of every program; both NULL: train. */
 typedef struct {
-    int (*own)(const Flags *f, const WeightFolders folder);
-    int (*any)(Run *r);
-    bool without;                /* own: needs no weights */
-    bool weights;                /* any: loads finished weights */
-} Use;
+    int (*of_objective)(const Flags *f, const WeightFolders folder);
+    int (*of_program)(Run *r);
+    bool loads_weights;          /* finished ones */
+} Selected;
 
-static Use find_use(const Flags *f)
+static void select_objective(const Flags *f, const ObjectiveCommand *c, bool loads_weights,
+                             Selected *to, int *flag)
 {
-//@ if hook_without
-    const ObjectiveUse *const own[] = {objective_hooks.use, objective_hooks.without};
-//@ end
-//@ unless hook_without
-    const ObjectiveUse *const own[] = {objective_hooks.use};
-//@ end
-    Use use = {NULL};
+    for (; c && c->run; c++)
+        if (chosen(f, c->flag, flag))
+            *to = (Selected){.of_objective = c->run, .loads_weights = loads_weights};
+}
+
+static Selected select_command(const Flags *f)
+{
+    Selected command = {NULL};
     int flag = -1;
-    for (int without = 0; without < (int)(sizeof own / sizeof *own); without++)
-        for (const ObjectiveUse *u = own[without]; u && u->run; u++)
-            if (chosen(f, u->flag, &flag))
-                use = (Use){.own = u->run, .without = without};
-    for (const Command *c = own_commands; c->run; c++)
+    select_objective(f, objective_hooks.commands, true, &command, &flag);
+//@ if hook_without_weights
+    select_objective(f, objective_hooks.without_weights, false, &command, &flag);
+//@ end
+    for (const Command *c = program_commands; c->run; c++)
         if (chosen(f, c->flag, &flag))
-            use.any = c->run, use.weights = c->weights;
-    flags_check_readers(f, flag, (use.own && !use.without) || use.weights);
-    return use;
+            command = (Selected){.of_program = c->run, .loads_weights = c->loads_weights};
+    flags_check_readers(f, flag, command.loads_weights);
+    return command;
 }
 
 /* accelerate launch --mixed_precision asks for a type that is fixed here. */
@@ -148,16 +147,16 @@ static void check_force(Flags *f)
 }
 
 /* Returns the exit status. */
-static int run_use(Run *r, Use use)
+static int run_command(Run *r, Selected command)
 {
     WeightFolders folder = {NULL};
-    if (use.any)
-        return use.any(r);
-    if (!use.without) {
+    if (command.of_program)
+        return command.of_program(r);
+    if (command.loads_weights) {
         load_finished(r);
         folders_of(r, folder);
     }
-    return use.own(&r->flags, folder);
+    return command.of_objective(&r->flags, folder);
 }
 
 int main(int argc, char **argv)
@@ -187,13 +186,13 @@ int main(int argc, char **argv)
         puts(f->out);
         return output_done(EXIT_OK);
     }
-    const Use use = find_use(f);
-    const bool trains = !use.own && !use.any;
+    const Selected command = select_command(f);
+    const bool trains = !command.of_objective && !command.of_program;
     if (f->where) {
         printf("%s\n%s", f->out, trains ? "trains\n" : "");
         return output_done(EXIT_OK);
     }
-    if (use.any == plot)
+    if (command.of_program == plot)
         return plot(&run);
     if (trains)
         stop_listen();
@@ -221,7 +220,7 @@ int main(int argc, char **argv)
         stop_faults(f->out, comm_restart());
         return train(&run);
     }
-    int code = output_done(run_use(&run, use));
+    int code = output_done(run_command(&run, command));
     comm_finish();
     return code;
 }

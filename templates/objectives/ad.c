@@ -605,11 +605,11 @@ static char *named(const Flags *f, const char *path, const Epochs *epochs)
     return run_folder_forget(f->out, "ckpt-");
 }
 
-static const ObjectiveUse uses[] = {{FLAG_evaluate, evaluate}, {0, NULL}},
-                          without[] = {{FLAG_show_regions, show_regions}, {0, NULL}};
+static const ObjectiveCommand commands[] = {{FLAG_evaluate, evaluate}, {0, NULL}};
+static const ObjectiveCommand without_weights[] = {{FLAG_show_regions, show_regions}, {0, NULL}};
 static const char *const files[] = {"ckpt-[0-9]*", "eval_result*", NULL};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .without = without, .measured = measured,
+    .commands = commands, .without_weights = without_weights, .measured = measured,
     .log = "logs/multi_gpu_%Y%m%d_%H%M%S/training.log",
     .banner = banner, .show = show, .name = name, .named = named, .files = files,
     .figures = figures,

@@ -82,6 +82,6 @@ static char *enough(const double *eval)
 
 static const FigureReader figures[] = {{"preferences", table_csv}, {NULL, NULL}};
 const ObjectiveHooks objective_hooks = {
-    .use = commands, .show = pairs_show, .loaded = baseline_loaded, .wants_start = true,
+    .commands = commands, .show = pairs_show, .loaded = baseline_loaded, .wants_start = true,
     .enough = enough, .write = results_write, .files = result_files, .figures = figures,
     .finished = results_finished};

@@ -186,6 +186,6 @@ void objective_validate(Data *d, int64_t batches, double *sum)
 
 //@ from common.c talk
 
-static const ObjectiveUse uses[] = {
+static const ObjectiveCommand commands[] = {
     {FLAG_sample, sample}, {FLAG_prompts, sample}, {FLAG_chat, chat}, {0, NULL}};
-const ObjectiveHooks objective_hooks = {.use = uses, .show = show};
+const ObjectiveHooks objective_hooks = {.commands = commands, .show = show};

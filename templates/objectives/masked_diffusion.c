@@ -488,10 +488,10 @@ static char *write_stats(const Flags *f, const char *path, const Epochs *epochs)
 
 //@ from common.c masked_show
 
-static const ObjectiveUse uses[] = {
+static const ObjectiveCommand commands[] = {
     {FLAG_loglik, loglik}, {FLAG_generate, generate}, {FLAG_generate_file, generate}, {0, NULL}};
-static const ObjectiveUse without[] = {{FLAG_prepare, prepare}, {0, NULL}};
+static const ObjectiveCommand without_weights[] = {{FLAG_prepare, prepare}, {0, NULL}};
 static const char *const files[] = {"samples.jsonl", pretrained, NULL};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .without = without, .show = show, .write = write_sample, .name = name,
-    .named = write_stats, .files = files};
+    .commands = commands, .without_weights = without_weights, .show = show, .write = write_sample,
+    .name = name, .named = write_stats, .files = files};

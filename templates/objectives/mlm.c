@@ -288,10 +288,10 @@ static void finished(const Flags *f, const WeightFolders folder, const Checkpoin
     free(mask), free(path);
 }
 
-static const ObjectiveUse uses[] = {{FLAG_probe, probe}, {0, NULL}};
+static const ObjectiveCommand commands[] = {{FLAG_probe, probe}, {0, NULL}};
 static const char *const files[] = {own_folder, NULL};
 static const FigureReader figures[] = {{"epochs", table_lists}, {NULL, NULL}};
 const ObjectiveHooks objective_hooks = {
-    .use = uses, .show = show, .write = write_own, .files = files, .figures = figures,
+    .commands = commands, .show = show, .write = write_own, .files = files, .figures = figures,
     .log = "logs/@_training_%Y%m%d_%H%M%S.log",
     .finished = finished};

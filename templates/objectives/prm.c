@@ -292,7 +292,7 @@ static const Additions additions = {
 static const FigureReader figures[] = {
     {"weights", table_weights}, {"domains", table_domains}, {NULL, NULL}};
 const ObjectiveHooks objective_hooks = {
-    .use = commands, .show = show, .additions = &additions, .figures = figures,
+    .commands = commands, .show = show, .additions = &additions, .figures = figures,
 //@ if meta_tokens
     .other_records = meta_fingerprint, .updated = updated, .updated_any = meta_update_any,
     .round = UNROLL,

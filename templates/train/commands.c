@@ -6,7 +6,6 @@
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "runtime/base.h"             // die(), note(), the world of ranks
@@ -251,7 +250,7 @@ int plot(Run *r)
     return EXIT_OK;
 }
 
-const Command own_commands[] = {
+const Command program_commands[] = {
     {FLAG_export, export_weights, true}, {FLAG_merge_lora, export_weights, true},
     {FLAG_eval_only, eval_only, true},   {FLAG_bench_steps, bench, false},
     {FLAG_dry_run, dry_run, false},      {FLAG_show, show, false},

@@ -7,10 +7,10 @@
 typedef struct {
     int flag;                    /* FLAG_..., which requests the command */
     int (*run)(Run *r);          /* returns the exit status */
-    bool weights;                /* loads finished weights */
+    bool loads_weights;          /* finished ones */
 } Command;
 
-extern const Command own_commands[];         /* ends with run NULL */
+extern const Command program_commands[];     /* ends with run NULL */
 
 /* Loads the finished weights that the flags name. */
 void load_finished(Run *r);

@@ -298,11 +298,14 @@ static void add_product(const char *line)
 
 int libraries_of_program(LibraryVersion *list)
 {
-    int n = libraries_of_model(list);
 //@ if cudnn
+    int n = libraries_of_model(list);
     list[n++] = cudnn_library();
-//@ end
     return n;
+//@ end
+//@ unless cudnn
+    return libraries_of_model(list);
+//@ end
 }
 
 static char *computing_libraries(void)

@@ -148,6 +148,6 @@ static int perplexity(const Flags *f, const WeightFolders folder)
     return EXIT_OK;
 }
 
-const ObjectiveUse commands[] = {
+const ObjectiveCommand commands[] = {
     {FLAG_sample, sample},   {FLAG_prompts, sample},       {FLAG_chat, chat},
     {FLAG_answers, answers}, {FLAG_perplexity, perplexity}, {0, NULL}};

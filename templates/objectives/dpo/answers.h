@@ -7,7 +7,7 @@
 #include "runtime/run/answers.h"
 
 /* --sample, --prompts, --chat, --answers, --perplexity. */
-extern const ObjectiveUse commands[];
+extern const ObjectiveCommand commands[];
 
 /* Records of a split that example answers are generated for: the first ones. */
 int64_t examples_of(Split s);

@@ -292,5 +292,5 @@ static int best_of_n(const Flags *f, const WeightFolders folder)
     return EXIT_OK;
 }
 
-const ObjectiveUse commands[] = {
+const ObjectiveCommand commands[] = {
     {FLAG_score, score}, {FLAG_best_of_n, best_of_n}, {0, NULL}};

@@ -2,8 +2,8 @@
 #ifndef SCORE_FILES_H
 #define SCORE_FILES_H
 
-#include "solutions.h"
+#include "objective.h"
 
-extern const ObjectiveUse commands[];
+extern const ObjectiveCommand commands[];
 
 #endif
