@@ -1,4 +1,4 @@
--- Algorithm distillation on darkroom: 221,509 parameters, which learn from 239 transitions what to do next.
+-- Algorithm distillation on darkroom: 221,509 parameters, which predict the next action from 239 transitions.
 -- target=cpu for this machine; less memory: see ad.md.
 -- Planned: 2.2 GiB of 77.5 GiB a card.
 return {

@@ -1,4 +1,4 @@
--- The same with a compressed context: the region before and the present one, and the model says where it ends:
+-- ad.lua with a compressed context: the previous region and the current one, whose end the model predicts:
 -- 222,024 parameters.
 -- Planned: 1.5 GiB of 77.5 GiB a card.
 return extend(use "ad", {

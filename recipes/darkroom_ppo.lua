@@ -1,5 +1,5 @@
--- Histories of learning for recipes of algorithm distillation: in each of the 81 tasks of darkroom a policy learns by
--- PPO, and every step it takes is written down. No model of layers: the program is made for these numbers alone.
+-- Histories of learning for recipes of algorithm distillation: PPO trains a policy on each of the 81 tasks of darkroom,
+-- and every step is recorded. There is no layered model: the program is specialised to these numbers.
 return {
     about = "81 histories of PPO on darkroom, for algorithm distillation",
     objective = "ppo",

@@ -1,4 +1,4 @@
--- The least preference optimisation: 107,840 parameters over bytes, for a first look and for tests.
+-- The smallest preference optimisation: 107,840 parameters over bytes, for a first look and for tests.
 return {
     about = "very small DPO over bytes: chosen above rejected answers, in seconds",
     target = "cpu",

@@ -1,5 +1,5 @@
--- The least LLaDA: 674,176 parameters over the 69 characters of tiny Shakespeare, which a first start counts. For texts
--- with other characters: gen recipes/llada_tiny.lua model.vocab=N, as the message of that start says.
+-- The smallest LLaDA: 674,176 parameters over the 69 characters of tiny Shakespeare, which the first start counts. For
+-- texts with other characters: gen recipes/llada_tiny.lua model.vocab=N, as the message of that start says.
 return {
     about = "very small LLaDA over characters, from scratch: masked diffusion",
     target = "cpu",

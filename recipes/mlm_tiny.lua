@@ -1,4 +1,4 @@
--- The least masked language model: 5,501 parameters, 200 words, for a first look and for tests.
+-- The smallest masked language model: 5,501 parameters, 200 words, for a first look and for tests.
 return extend(use "mlm_imdb", {
     about = "very small MLM over words, from scratch, in seconds",
     model = use "models/tiny_microbert",

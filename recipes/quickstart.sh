@@ -27,7 +27,7 @@ demo=quickstart
 . "$(dirname "$0")/demos/common.sh" || exit 2
 licences=/usr/share/common-licenses
 
-# Nats a byte of the text of $1 when each byte is guessed by its frequency alone.
+# Nats a byte of the text of $1 if each byte is predicted by its frequency.
 entropy() {
     od -An -v -tu1 -w1 "$1" | awk '{ count[$1]++ }
         END { for (b in count) h -= count[b] / NR * log(count[b] / NR); printf "%.4f", h }'

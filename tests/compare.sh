@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# compare.sh -- cmp and diff for scripts that test: a file that is missing, or two that are empty, are a difference,
-# told on standard output. Otherwise a test passes whose two programs wrote nothing. Operands: the last two words; a
+# compare.sh -- cmp and diff for test scripts: a missing file, or two empty ones, are a difference, reported on standard
+# output. Otherwise a test would pass if its two programs wrote nothing. Operands: the last two words; a
 # file, a folder, a pipe or -.
 compared() {            # cmp|diff WORD...
     local command=$1 words=("${@:2:$#-3}") sides=("${@: -2}") copies i code

@@ -1,9 +1,9 @@
 #!/bin/bash
 # Layout of the sources: no tabs, no blanks at line ends, at most 100 columns in C of the product, 120 elsewhere,
-# lists of inputs in tests/oracle, link lines of fuzz targets, and what tests write or expect (rows of
-# here-documents, lines that but for their quoted texts are short) excepted.
-# A #pragma stands in braces after an if: nvcc misreads `if #pragma for else`.
-# The scripts also pass through shellcheck when it is installed, with the word `layout` they do not. Prints FILE:LINE of
+# except lists of inputs in tests/oracle, link lines of fuzz targets, and texts that tests write or expect (rows of
+# here-documents, lines that are short without their quoted texts).
+# A #pragma after an if needs braces: nvcc misreads `if #pragma for else`.
+# The scripts are also checked by shellcheck if it is installed, unless the word `layout` is given. Prints FILE:LINE of
 # each finding.
 set -u
 cd "$(dirname "$0")/.." || exit 2

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# programs.sh -- builds emitted folders; for scripts that stand in the project's root. Objects of runtime/, which no
-# recipe changes, are kept in out/.test/objects, a folder for all of a program. The next program takes those that it
-# would compile alike: few ask for the number of ranks or the target. Objects of kernels/, of which each program has
-# others, are kept one by one, each with the checksums of its sources.
+# programs.sh -- builds emitted folders; for scripts that run in the project's root. Objects of runtime/, which no
+# recipe changes, are kept in out/.test/objects, one folder for those of a program. The next program takes those that it
+# would compile in the same way: few depend on the number of ranks or the target. Objects of kernels/, which differ from
+# program to program, are kept one by one, each with the checksums of its sources.
 
-# make_program DIR [WORD ...]: make in an emitted folder, with these words. What ./cc compiles has the rows of all
-# objectives (of the tree $TREE, here), not of its own alone, so that its objects are the same for all.
+# make_program DIR [WORD ...]: make in an emitted folder, with these words. What ./cc compiles includes the rows of
+# all objectives (of the tree $TREE, here), not only of its own, so that its objects are the same for all.
 make_program() (
     dir=$1 kept=out/.test/objects rows=$1/.obj/rows/runtime/objectives
     shift

@@ -3,8 +3,8 @@
 # random packing instances, a million texts of random tokenizers (PYTHON with the package tokenizers), kernels on other
 # inputs, kills at other moments, every recipe built; FULL=1: every form, type and program, where `make test` takes each
 # part once.
-# JOBS=N: so many commands at a time (one a core). SEED=N: begins with that seed; each round takes the next. What fails
-# is kept in out/soak/, with the command that repeats it, and belongs into a fixed case of `make test`.
+# JOBS=N: commands at a time (one a core). SEED=N: the first seed; each round takes the next. Failures are kept in
+# out/soak/, with the command that repeats them; add each as a fixed case to `make test`.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 minutes=${1:-20}

@@ -1,16 +1,16 @@
 #!/bin/bash
-# Algorithm distillation on darkroom, from histories to returns in tasks that nothing was trained on: `make demo-ad`, a
-# small model in minutes. With seeds, `make result-ad`: models of full size with a plain and a compressed context, and
-# tables of what they earn by these seeds of their draws, at three temperatures.
+# Algorithm distillation on darkroom, from histories to returns on held-out tasks: `make demo-ad`, a small model in
+# minutes. With seeds, `make result-ad`: models of full size with a plain and a compressed context, and tables of their
+# returns, one evaluation per sampling seed, at three temperatures.
 #
-# Stages: policies learn each of 81 goals by PPO, and their steps are written down; a model is trained to say the next
-# action of these histories, 73 goals; then it acts in the 8 others, from an empty context and without training. The
+# Stages: PPO trains a policy on each of 81 goals, and its steps are recorded; a model is trained to predict the next
+# action of these histories, 73 goals; then it acts on the 8 others, from an empty context and without training. The
 # demo's files go into out/demo_ad, which is rebuilt each time. out/result_ad stays: the same command continues
 # with the stage at which it was stopped; `rm -r out/result_ad` starts over.
 #   STEPS=N       updates of a model
-#   EPISODES=N    of an agent
-#   PPO_SEEDS=42  seeds of PPO: so many policies of each goal
-#   TRAINED=0     seeds of training, one model of each kind a seed
+#   EPISODES=N    episodes of an agent
+#   PPO_SEEDS=42  seeds of PPO, one policy per goal for each
+#   TRAINED=0     seeds of training, one model of each kind for each seed
 [ $# = 0 ] && demo=demo-ad || { demo=result-ad goes_on=1; }
 . "$(dirname "$0")/common.sh" || exit 1
 [ $# = 0 ] && sources=${PPO_SEEDS:-42} || sources=${PPO_SEEDS:-42 1000 2000 3000 4000 5000 6000 7000}
@@ -108,7 +108,7 @@ all=(target=cpu ad.queries=all model.dropout=0 model.attention_dropout=0)
 emit plain recipes/ad.lua "${all[@]}" batch.micro=4
 emit compressed recipes/ad_compressed.lua "${all[@]}" ad.n_transit=164 batch.micro=8
 for g in $test_goals; do of_source compressed "$g"; done >"$here/source.txt"
-# Both side by side, each with half of the cores: a pass is too small for many.
+# Both at the same time, each with half of the cores: a pass is too small for many.
 export OMP_NUM_THREADS=$((($(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc) + 1) / 2))
 way() {                 # KIND SEED
     train "$1" "$2" --steps "$updates" --lr 2e-3 --log-every 500 --eval-every "$((updates / 2))"

@@ -1,19 +1,19 @@
 #!/bin/bash
-# Data for process reward models: chains of five sums, "x op y = z", each of which begins with what the last one came
-# to. In half of them a step from the second on is off by 1 to 3, and the later ones go on from that. Its label is 0,
-# and that of all after it; the labels of noisy records are drawn instead, others than the right ones, and a key says
-# so, which trains nothing. Behind the last step is no mark: that meta records and candidates are wrong in it alone
-# nobody could tell by their marks, so they are not (that right-looking ones are called wrong speaks for noisy records).
+# Data for process reward models: chains of five sums, "x op y = z", each of which begins with the result of the one
+# before. In half of them one step, from the second on, is wrong by 1 to 3, and later steps continue from it. Its label
+# and those of all later steps are 0. Labels of noisy records are random and differ from the right ones; a key, which is
+# not trained on, marks these records. The last step has no mark, so an error in it alone cannot be found: meta
+# records and candidates have none there, because right marks of a solution that is called wrong suggest a noisy record.
 #
 #   chains.sh train N SEED [NOISY]       N records to train on; of NOISY (0.5) of them the labels are drawn. Of
 #                                        "a=0.1,b=0.5,c=0.9" as many from each domain, noisy by that share
 #   chains.sh meta N SEED                the same, all of them right
 #   chains.sh candidates N SEED [K]      N problems with K (8) solutions each, which of them are right
-#   chains.sh sheets N SEED              what a base is tuned on: solved exercises, ticked "y" or "n" after most steps:
-#                                        half of them chains, "n" from the fault on, the others single sums
+#   chains.sh sheets N SEED              texts to tune a base on: exercises, marked "y" or "n" after most steps: half of
+#                                        them chains, "n" from the wrong step on, the others single sums
 #   chains.sh tokenizer DIR              DIR/tokenizer.json: 256 bytes, then <|endoftext|>, <|im_start|>, <|im_end|>,
 #                                        <extra_0>; ChatML as a conversation's format
-# With MOST=9 in the environment no number is above 9, none below 1; sums have no blanks, problems are not told.
+# With MOST=9 in the environment numbers are from 1 to 9; sums have no blanks, and no problem statement is given.
 set -u
 
 usage() {
@@ -21,7 +21,7 @@ usage() {
     exit 2
 }
 
-# Lines of JSON; rand() of one awk is not that of another.
+# Lines of JSON; with a generator of its own, because rand() differs between awks.
 chains() {              # KIND N SEED NOISY-OR-K
     awk -v kind="$1" -v n="$2" -v x="$3" -v more="$4" -v most="${MOST:-}" '
         function pick(m) { x = x * 16807 % 2147483647; return 1 + int(x / 2147483647 * m) }
@@ -49,7 +49,7 @@ chains() {              # KIND N SEED NOISY-OR-K
             }
             return all
         }
-        # exercises with ticks after most of them: a chain, or sums that have nothing to do with each other
+        # exercises with marks after most of them: a chain, or independent sums
         function sheet(single,  s, value, op, y, z, bad, all) {
             fault = pick(6)
             value = 1 + pick(8)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# common.sh -- what the scripts here and ../quickstart.sh share. A script sets `demo`, its name before messages, and
-# sources this first: then it stands in the project's root, with a folder $here of its own and `gen` in $gen. The folder
-# is empty, unless the script sets `goes_on`.
+# common.sh -- functions of the scripts here and of ../quickstart.sh. A script sets `demo`, its name before messages,
+# and sources this first: it then runs in the project's root, with a folder $here of its own and gen's path in $gen. The
+# folder is empty, unless the script sets `goes_on`.
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 unset MAKEFLAGS MAKELEVEL        # of a make that started this
@@ -21,7 +21,7 @@ run() {                 # COMMAND ...: printed, then run; one that fails ends th
     echo
     "$@" || die "the command above ended with $?"
 }
-# leaves RUN...: what runs have left to be looked at, a line each: what there is of tables, pictures, example texts
+# leaves RUN...: prints a line for each table, picture and file of example texts in the run folders
 leaves() {
     local dir
     say "to look at"
@@ -44,7 +44,7 @@ program() {
         -C "out/$name" >/dev/null || die "out/$name does not build"
 }
 
-# Sayings that Debian packs, without pictures, a line % after each.
+# Texts of the package fortunes, without pictures, each followed by a line %.
 fortunes() {
     local from=/usr/share/games/fortunes file
     [ -d $from ] || die "no $from: name a text with make $demo DATA=FILE"

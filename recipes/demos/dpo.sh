@@ -1,16 +1,16 @@
 #!/bin/bash
 # Preference optimisation, from pairs of answers to a model that gives the better one, in minutes: `make demo-dpo`.
-# With seeds, `make result-dpo`: the same of each of them, told in a table.
+# With seeds, `make result-dpo`: the same for each seed, in a table.
 #
-# The task: eight letters, each another, reversed. A model is first tuned on answers of which half are reversed and half
-# are the letters in any order; it is the start and the reference. Then it is trained on pairs: the reversed letters are
-# chosen, the others rejected. All files go into out/demo_dpo (out/result_dpo), which is rebuilt each time.
+# The task: reverse eight different letters. A model is first tuned on answers of which half are reversed and half are
+# the letters in any order; it is the initial and the reference model. Then it is trained on pairs: the reversed letters
+# are chosen, the others rejected. All files go into out/demo_dpo (out/result_dpo), which is rebuilt each time.
 [ $# = 0 ] && demo=demo-dpo || demo=result-dpo
 . "$(dirname "$0")/common.sh" || exit 2
 export OMP_NUM_THREADS=1         # the model is too small for more
-length=24                        # places of a row: 8 letters, a blank, 8 letters, an end
+length=24                        # positions of a row: 8 letters, a blank, 8 letters, an end
 
-# letters KIND N SEED: rows of the task; rand() of one awk is not that of another
+# letters KIND N SEED: rows of the task; its own generator, because rand() differs between awks
 letters() {
     awk -v kind="$1" -v n="$2" -v x="$3" '
         function pick(m) { x = x * 16807 % 2147483647; return 1 + int(x / 2147483647 * m) }
@@ -42,7 +42,7 @@ number() {
     sed -n '/"after"/,/"before"/{/"'"$1"'"/,/}/s/.*"'"$2"'": \([-0-9.e]*\).*/\1/p}' "$3"
 }
 
-# The whole way with one seed, in $here/SEED; said through `run` or quietly.
+# All stages with one seed, in $here/SEED; with the commands printed (`run`), or without.
 way() {                 # SEED
     local to=$here/$1 sampled=(--answers 1000 --temperature 1 --top-p 1)
     mkdir -p "$to"

@@ -3,9 +3,9 @@
 #
 # Text: the fortunes that Debian packs, or DATA; characters outside ASCII are left out. It is cut into windows
 # of characters, recipes/llada_tiny.lua is built for so many and trained; the last tenth of the text is for validation:
-# its bound beside the entropy of single characters, gaps of 1 to 4 characters filled, a text of its own. `make
-# result-llada`: longer, with several SEEDS, and with the figures that each has to reach: a bound 0.5 nats a character
-# below that entropy, and gaps filled right twice as often as by the likeliest character. All files go into
+# the loss bound against the entropy of single characters, gaps of 1 to 4 characters filled, and a generated text. `make
+# result-llada`: longer, with several SEEDS, and with results that each has to reach: a bound 0.5 nats a character
+# below that entropy, and gaps filled right twice as often as by the most frequent character. All files go into
 # out/demo_llada or out/result_llada, which is rebuilt each time. STEPS, SEEDS: of training.
 demo=demo-llada
 [ "${1:-}" != --result ] || demo=result-llada
@@ -17,7 +17,7 @@ result-llada) shift && steps=${STEPS:-3000} seeds=${SEEDS:-1 2 3} ;;
 *) steps=${STEPS:-1500} seeds=${SEEDS:-42} ;;
 esac
 
-# A saying a line, in an order that is always the same, so that the last ones are like the others.
+# One text a line, in a fixed order unrelated to the content, so that the last ones are like the others.
 sayings() {
     fortunes | LC_ALL=C tr -cd '\n\40-\176' | LC_ALL=C awk '
         /^%$/ { if (length(saying) >= 20) print tolower(saying); saying = ""; next }
@@ -26,7 +26,7 @@ sayings() {
         LC_ALL=C sort -n -s -k1,1 | cut -d' ' -f2- | head -c 1200000
 }
 
-# Nats a character of $2 when each is guessed by its frequency in $1, one by one.
+# Nats a character of $2 if each is predicted by its frequency in $1.
 entropy() {
     for text in "$1" "$2"; do
         echo of
@@ -37,8 +37,8 @@ entropy() {
         END { for (c in seen) h -= seen[c] / some * log((count[c] + 0.5) / all); printf "%.4f", h }'
 }
 
-# Pieces of $1, in each of which 1 to 4 characters in a row are hidden: prompts into $2, the hidden into
-# $3, a line each, with \001 for an end of line.
+# Pieces of $1, in each of which 1 to 4 consecutive characters are masked: prompts into $2, the masked characters
+# into $3, a line each, with \001 for an end of line.
 gaps() {
     LC_ALL=C awk -v prompts="$2" -v hidden="$3" -v pieces=$pieces -v long=$((length - 1)) -v first=$first '
         function escaped(text) { gsub(/["\\]/, "\\\\&", text); gsub(/\n/, "\\n", text); return text }
@@ -57,8 +57,8 @@ gaps() {
         }' "$1"
 }
 
-# Of the characters hidden, $1, the share that the answers $2 have right, that the likeliest of them all would be, and
-# that one drawn as often as each occurs would be.
+# Of the masked characters, $1: the share that the answers $2 have right, the share of the most frequent one, and the
+# expected share of characters drawn by their frequency.
 right() {
     sed 's/^.*"answer":"\(.*\)"}$/\1/' "$2" | LC_ALL=C awk -v hidden="$1" -v first=$first '{
             getline want <hidden

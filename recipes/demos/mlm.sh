@@ -2,15 +2,15 @@
 # Masked language modelling, from raw text to a probed model in minutes: `make demo-mlm [DATA=FILE|FOLDER]`.
 #
 # Text: the fortunes that Debian packs, or DATA (lines of text, or .jsonl with a text a row). The text is packed and its
-# words are counted, recipes/mlm_tiny.lua is built for so many and wider than it is, trained, and asked for words.
-# Prints every command of interest before it runs it. All files go into out/demo_mlm, which is rebuilt each time,
-# and out/mlm_tiny, where an earlier run is moved aside.
+# words are counted; recipes/mlm_tiny.lua is built for that vocabulary, wider than it is, and trained; then the model
+# predicts masked words. Prints the main commands before it runs them. All files go into out/demo_mlm, which is rebuilt
+# each time, and out/mlm_tiny, where an earlier run is moved aside.
 demo=demo-mlm
 . "$(dirname "$0")/common.sh" || exit 2
 length=32 words=3000 share=0.1   # tokens of a sample; words of the vocabulary; samples for validation
 
-# Sayings of the package, a line each, in lower case, punctuation apart from words, without pictures; of long ones
-# a line for each `length` - 2 words. In an order that is always the same, so that the last ones are like the others.
+# Texts of the package, one a line, in lower case, punctuation separated from words, without pictures; long ones are
+# divided into lines of `length` - 2 words. The order is fixed and unrelated to the content: the last are like the rest.
 sayings() {
     fortunes | tr -d '\b' | LC_ALL=C awk -v most=$((length - 2)) '
         /^%$/ {
@@ -24,8 +24,8 @@ sayings() {
         LC_ALL=C sort -n -s -k1,1 | cut -d' ' -f2-
 }
 
-# Nats a word of the validation when each is guessed by its frequency in the rest: $1 the text, a sample a line; $2 its
-# vocabulary. Words that are not in it are one.
+# Nats a word of the validation text if each is predicted by its frequency in the rest: $1 the text, a sample a line; $2
+# its vocabulary. All words outside of it count as one.
 entropy() {
     sed -n 's/^  "\(.*\)": [0-9]*,\{0,1\}$/\1/p' "$2" | sed 's/\\\(["\\]\)/\1/g' >$here/words.txt
     awk -v share=$share 'NR == FNR { known[$0] = 1; next }

@@ -1,20 +1,20 @@
 #!/bin/bash
 # A process reward model that finds out which of its records have wrong labels, from raw chains of sums to best of N:
-# `make demo-prm`, in minutes. With seeds, `make result-prm`: the same of each of them, and weights of domains, told in
-# a table.
+# `make demo-prm`, in minutes. With seeds, `make result-prm`: the same for each seed, and weights of domains, in a
+# table.
 #
 # The task: chains of five sums of one digit (chains.sh); half of the records to train on have labels that differ from
-# the truth. A base is tuned as a language model on ticked exercises (once for all seeds), then, as a first stage, as a
-# model of steps on other records with right labels. Upon that the model is trained twice on the noisy ones, with the
-# same steps and rates, long enough to learn them by heart: all records count 1, and with weights that right records
-# teach. The rate rises slowly: weights are found while the model is still right. All files go into out/demo_prm
-# (out/result_prm), which is rebuilt each time.
+# the truth. A base is tuned as a language model on marked exercises (once for all seeds), then, as a first stage, as a
+# reward model on other records with right labels. From there it is trained twice on the noisy records, with the same
+# steps and rates, long enough to memorise them: with weight 1 for all, and with weights learned from records with right
+# labels. The rate rises slowly, so that weights are learned before the model fits the noise. All files go
+# into out/demo_prm (out/result_prm), which is rebuilt each time.
 [ $# = 0 ] && demo=demo-prm || demo=result-prm
 . "$(dirname "$0")/common.sh" || exit 1
 export OMP_NUM_THREADS=1         # the model is too small for more
 chains=recipes/demos/chains.sh
 export MOST=9                    # of all numbers: so small a model learns these sums
-length=72                        # places of a row
+length=72                        # positions of a row
 records=256 first=4000 meta=1000 test=400 questions=2000 answers=8 of_domains=384
 base_steps=${BASE_STEPS:-2400} first_steps=${FIRST_STEPS:-300} steps=${STEPS:-300} domain_steps=${DOMAIN_STEPS:-80}
 base=(--lr 4e-3 --schedule cosine --warmup 0.05)
@@ -70,7 +70,7 @@ train() {               # PROGRAM SEED START DATA RUN ARGS...
         --out "$out" "$@"
 }
 
-# The whole way with one seed, in $here/SEED.
+# All stages with one seed, in $here/SEED.
 way() {                 # SEED
     local to=$here/$1 kind program
     local started=$to/first/checkpoints/final_model

@@ -1,5 +1,5 @@
 -- LLaDA-8B (GSAI-ML/LLaDA-8B-Base): 8,015,581,184 parameters.
--- Its tokenizer ends a text, and pads, with 126081; the token 126336 hides others.
+-- Token 126081 ends a text and is the padding; token 126336 is the mask.
 return {
     family = "llada",
     layers = 32, hidden = 4096, heads = 32, ffn = 12288,

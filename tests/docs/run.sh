@@ -1,6 +1,6 @@
 #!/bin/bash
-# The pages: those made of tables are as the tables say, what a page links exists (tables); every command that a page
-# shows has the words that there are (commands.sh); the ways through the systems are gone (walks.sh).
+# The pages: generated ones are as `make docs` writes them, links have targets (tables); every command on a page uses
+# existing commands, options and files (commands.sh); code blocks marked for it are run (walks.sh).
 # parts: walks tables
 # cost: walks=23
 set -u

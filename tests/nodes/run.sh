@@ -1,7 +1,7 @@
 #!/bin/bash
 # Two hosts, as network namespaces on one machine: run.sh [PART ...], all parts in turn. Each part takes CPU programs,
 # then CUDA programs on the simulator, or the one of them that BACKEND names.
-# apart: makes network namespaces, for which it wants root and packages of its own
+# apart: makes network namespaces, for which it needs root and packages of its own
 # parts: start engines cut refused slow
 cd "$(dirname "$0")" || exit 1
 failed=0

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Properties of gen's rooms: no folder needs one above it (layers.sh); random recipes pass every
-# check, read back, are planned tightly and emitted alike; four of them train, with the same gradient
-# however the work is divided; graphs that are damaged do not pass; inputs may be floats, and parameters
-# of several sets. SEED=N for other recipes, COUNT=N for more (make soak).
+# Properties of gen's rooms: no folder depends on one above it (layers.sh); random recipes pass every
+# check, read back, are planned tightly and emit the same output twice; four of them train, with the same
+# gradient for any division of the work; damaged graphs are refused; inputs may be floats, and parameters
+# may be in several groups. SEED=N for other recipes, COUNT=N for more (make soak).
 # cost: 42
 set -u
 cd "$(dirname "$0")/../.." || exit 2

@@ -1,7 +1,7 @@
 #!/bin/bash
-# The star of ranks, in plain processes: who may join, and that every rank hears of a death, a hang
+# The rendezvous, in plain processes: who may join, and that every rank is informed of a death, a hang
 # and a mismatch, in time and with the right code. Called by run.sh with the folder of the binaries.
-# Waits of this script are against hangs only. What the star itself does within a time is tried more than once.
+# Waits of this script only guard against hangs. Timeouts of the rendezvous itself are tried more than once.
 set -u
 build=${1:-out/.test/runtime}
 scratch=$(mktemp -d)

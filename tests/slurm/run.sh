@@ -1,9 +1,9 @@
 #!/bin/bash
 # A real Slurm with two nodes on this machine, and the emitted train.slurm in it. Apart from the others: it installs
-# Slurm (gen/deps.sh slurm), wants root, and takes some minutes, most of which it waits.
-# All of it lives in namespaces of its own (unshare): network, processes, host names, mounts. It meets no Slurm that is
-# already here, and goes as a whole when this script ends, whatever ends it.
-# apart: installs Slurm, wants root, and waits for minutes
+# Slurm (gen/deps.sh slurm), needs root, and takes minutes, most of which it waits.
+# All of it runs in namespaces of its own (unshare): network, processes, host names, mounts. It does not touch a Slurm
+# that is already here, and all its processes end with this script, also if it is killed.
+# apart: installs Slurm, needs root, and waits for minutes
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/programs.sh

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Whole steps of the CUDA target on the simulator that looks at every access, of kernels and of the host:
-# bounds, values nobody wrote, races in a block, work of two streams or of the host without an order. Such
-# a thing ends the program with code 97. Two steps each: every kernel, graph, stream and copy of a run.
+# Whole steps of the CUDA target on the simulator that checks every access, of kernels and of the host:
+# bounds, reads of unwritten values, races in a block, unordered work of two streams or of the host. Each of
+# these ends the program with code 97. Two steps each: every kernel, graph, stream and copy of a run.
 export BACKEND=sim SIM=checked
 source "$(dirname "$0")/lib.sh"
 # each family, type and kind of data, adapters, recomputed, without graphs, ranks

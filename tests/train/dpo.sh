@@ -1,6 +1,6 @@
 #!/bin/bash
-# Preference optimisation: runs against the same runs in PyTorch and in TRL (tests/oracle/dpo.py); references that say
-# the same; pairs of runs; what is known beforehand; what is refused.
+# Preference optimisation: runs against the same runs in PyTorch and in TRL (tests/oracle/dpo.py); equal
+# references; pairs of runs; values known in advance; refusals.
 source "$(dirname "$0")/lib.sh"
 . tests/tiny_tokenizer.sh
 

@@ -1,11 +1,10 @@
 #!/bin/bash
 # Faults from outside at two and at four ranks, for make soak: signals, strace, full and read-only disks, damaged files,
-# clocks that jump, networks that are missing. Each run ends with its documented code and one line that says why; the
-# next start, undisturbed, ends with the bits of a run that never was disturbed.
+# clocks that jump, missing networks. Each run ends with its documented code and one line that gives the reason; the
+# next start, undisturbed, ends with the bits of an undisturbed run.
 # Elsewhere: ranks that die, freeze or compute wrongly, also at four ranks (faults.sh with INJECT=1); kills during a
-# save (kills.sh); ports, secrets, late, missing and strange ranks (tests/runtime/rendezvous.sh);
-# another number of ranks
-# (pairs.sh); hosts that are cut off (tests/nodes).
+# save (kills.sh); ports, secrets, late, missing and strange ranks (tests/runtime/rendezvous.sh); another number of
+# ranks (pairs.sh); hosts that are cut off (tests/nodes).
 # A test that this machine cannot run is a line `# skipped`, not a passed test.
 source "$(dirname "$0")/lib.sh"
 case=gpt2_tiny

@@ -1,8 +1,8 @@
 #!/bin/bash
 # kill -9 at random moments of runs of three objectives (prm; dpo on two ranks; lm, built with AddressSanitizer, and
-# with checkpoints written while training goes on) whose disk is slow and fails now and then: 0 corrupt, 0 garbage, 0
+# with checkpoints written while training continues) whose disk is slow and fails at times: 0 corrupt, 0 garbage, 0
 # leftovers. KILLS=n (60), SEED=n.
-# Each start goes on from where the one before was killed, until the run is done; then its files, its history and the
+# Each start resumes where the one before was killed, until the run is done; then its files, its history and the
 # bits of its weights and moments are those of an undisturbed run, and a new run begins.
 source "$(dirname "$0")/lib.sh"
 kills=${KILLS:-60} seed=${SEED:-1}

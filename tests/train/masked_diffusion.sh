@@ -1,6 +1,6 @@
 #!/bin/bash
 # Masked diffusion: runs against the same runs in PyTorch with the same masks (tests/oracle/mdm.py), where padding holds
-# another id than here; a killed run; what a model that knows nothing loses; likelihoods; what is refused. Cases and
+# another id than here; a killed run; the loss of an untrained model; likelihoods; refusals. Cases and
 # their recipes are called mdm_..., the objective's earlier name, which the recorded values (ref/mdm_*) carry.
 source "$(dirname "$0")/lib.sh"
 

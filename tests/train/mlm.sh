@@ -1,6 +1,6 @@
 #!/bin/bash
 # Masked language models: runs against the same runs in PyTorch with the same masks (tests/oracle/mlm.py), where padding
-# holds another id than here; pairs of runs; what an untrained model knows; artefacts; what is refused.
+# holds another id than here; pairs of runs; the loss of an untrained model; artefacts; refusals.
 source "$(dirname "$0")/lib.sh"
 
 programs <<<"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Histories of darkroom by PPO: updates as PyTorch makes them (tests/oracle/ppo.py), a goal's curve of learning, the
-# same file whatever made it, runs that go on, what is refused.
+# Histories of darkroom by PPO: updates as PyTorch makes them (tests/oracle/ppo.py), a goal's learning curve, the
+# same file with any number of threads, resumed runs, refusals.
 source "$(dirname "$0")/lib.sh"
 [ "$BACKEND" = cpu ] || exit 0           # a program for CPUs
 

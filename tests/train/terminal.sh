@@ -1,6 +1,6 @@
 #!/bin/bash
-# Terminal output of a run: a progress line as wide as the terminal, that no log contains; without one, or
-# on one that cannot take its cursor back, plain lines. What OUT/logs has of it.
+# Terminal output of a run: a progress line as wide as the terminal, which no log contains; without a terminal,
+# or on one that cannot move its cursor back, plain lines. The part of it that OUT/logs has.
 source "$(dirname "$0")/lib.sh"
 
 programs <<<"
