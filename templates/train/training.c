@@ -554,6 +554,59 @@ FiguresOf figures_of(const Flags *f)
 //@ end
 }
 
+/* Ends a run after `step`, where training is done or was stopped: closes the log, and reports the
+ * files and the next commands. Returns the exit status. */
+static int finish(Run *r, int64_t step, bool stop)
+{
+    const Flags *f = &r->flags;
+    profile_close();
+    log_close(&r->log);
+    bool done = step >= r->total || r->stop_reason;
+    note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
+         (double)device_used() / (1 << 20));
+    logfile_devices();
+    if (done && world.rank == 0) {
+        stop_done(f->out, step, r->stop_reason);
+        if (f->figures) {
+            const FiguresOf figures = figures_of(f);
+            figures_end(&figures);
+        }
+        run_folder_report(f->out, objective_hooks.files, r->logfile);
+//@ if uses_tokens
+        char *last = checkpoint_path(f->out, step),
+             *tokenizer = vocabulary_flag(records_tokenizer(f), last,
+                                          r->checkpoints.source);
+        hints_print(&model, &r->checkpoints, &r->best, step, tokenizer);
+        free(last), free(tokenizer);
+//@ end
+//@ unless uses_tokens
+        hints_print(&model, &r->checkpoints, &r->best, step, "");
+//@ end
+    }
+//@ if hook_finished
+    if (done) {
+        WeightFolders folder;
+        checkpoint_written(&r->checkpoints, step);
+        folders_of(r, folder);
+        objective_hooks.finished(f, folder, &r->checkpoints);
+    }
+//@ end
+    bool stopped = stop && !done;
+    if (stopped)
+        stop_report(EXIT_STOPPED);
+    lock_release();
+    if (stopped) {
+        note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64
+             " saved; the same command goes on from there",
+             *stop_signal() ? stop_signal() : "request", step, step);
+        failure_again("", "goes on from there");
+        comm_finish();
+        return EXIT_STOPPED;
+    }
+    comm_finish();
+    return EXIT_OK;
+}
+
 int train(Run *r)
 {
     const Flags *f = &r->flags;
@@ -618,50 +671,5 @@ int train(Run *r)
             write_own(r, true);
 //@ end
     }
-    profile_close();
-    log_close(&r->log);
-    bool done = step >= r->total || r->stop_reason;
-    note("plan %.1f MiB, allocated %.1f MiB", (double)model.planned_bytes / (1 << 20),
-         (double)device_used() / (1 << 20));
-    logfile_devices();
-    if (done && world.rank == 0) {
-        stop_done(f->out, step, r->stop_reason);
-        if (f->figures) {
-            const FiguresOf figures = figures_of(f);
-            figures_end(&figures);
-        }
-        run_folder_report(f->out, objective_hooks.files, r->logfile);
-//@ if uses_tokens
-        char *last = checkpoint_path(f->out, step),
-             *tokenizer = vocabulary_flag(records_tokenizer(f), last,
-                                          r->checkpoints.source);
-        hints_print(&model, &r->checkpoints, &r->best, step, tokenizer);
-        free(last), free(tokenizer);
-//@ end
-//@ unless uses_tokens
-        hints_print(&model, &r->checkpoints, &r->best, step, "");
-//@ end
-    }
-//@ if hook_finished
-    if (done) {
-        WeightFolders folder;
-        checkpoint_written(&r->checkpoints, step);
-        folders_of(r, folder);
-        objective_hooks.finished(f, folder, &r->checkpoints);
-    }
-//@ end
-    bool stopped = stop && !done;
-    if (stopped)
-        stop_report(EXIT_STOPPED);
-    lock_release();
-    if (stopped) {
-        note("stopped on %s after step %" PRId64 ", checkpoint-%" PRId64
-             " saved; the same command goes on from there",
-             *stop_signal() ? stop_signal() : "request", step, step);
-        failure_again("", "goes on from there");
-        comm_finish();
-        return EXIT_STOPPED;
-    }
-    comm_finish();
-    return EXIT_OK;
+    return finish(r, step, stop);
 }
