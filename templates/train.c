@@ -13,7 +13,7 @@
 #include "runtime/base.h"             // die(), note(), the world of ranks
 #include "runtime/files/lock.h"       // one run per folder
 #include "runtime/ranks/comm.h"       // the ranks of a run
-#include "runtime/ranks/launch.h"     // ranks and addresses, from the launcher
+#include "runtime/run/built.h"        // settings fixed by gen
 #include "runtime/run/failure.h"      // hints after a failure
 #include "runtime/run/fault.h"        // injected faults
 #include "runtime/run/flags.h"        // the command line
@@ -124,18 +124,6 @@ static Selected select_command(const Flags *f)
     return command;
 }
 
-/* accelerate launch --mixed_precision asks for a type that is fixed here. */
-static void check_precision(void)
-{
-    const char *asked = launch_precision_conflict(environ, model.precision);
-    if (asked)
-        die(EXIT_CONFIG, "ACCELERATE_MIXED_PRECISION is %.20s, but this program was built with "
-            "precision=%s: start it with --mixed_precision %s, or build it with gen %s "
-            "precision=%.20s && make", asked, model.precision,
-            strcmp(model.precision, "fp32") ? model.precision : "no",
-            model_words(&model, "precision"), asked);
-}
-
 /* A job that its launcher restarts resumes, even with --force. */
 static void check_force(Flags *f)
 {
@@ -197,7 +185,7 @@ int main(int argc, char **argv)
     if (trains)
         stop_listen();
     comm_init(model.ranks, model_words(&model, "gpus"), argc, argv);
-    check_precision();
+    built_check_precision(&made, model.precision, model.target);
     failure_of(argc, argv, f->out, NULL);
     flags_note(f);
     comm_check_local_rank(f->local_rank);

@@ -7,6 +7,7 @@
 #include "runtime/pack/format_names.h"
 
 #include "runtime/objectives/owners.h"
+#include "runtime/ranks/launch.h"
 
 #include <errno.h>
 #include <inttypes.h>

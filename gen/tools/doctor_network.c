@@ -299,7 +299,10 @@ void doctor_launch(Doctor *d)
     if (other) {
         f = doctor_add(d, DOCTOR_WARNING, "precision",
                        "ACCELERATE_MIXED_PRECISION=%s, but the recipe has %s", other, w->precision);
-        f->todo = text_print("unset it, or precision=%s", strcmp(other, "no") ? other : "fp32");
+        const char *none = w->config && !field_applies(w->config, F_precision)
+            ? "the program has no other" : launch_precision_refused(other, w->target->name);
+        f->todo = none ? text_print("unset it: %s", none)
+                       : text_print("unset it, or precision=%s", other);
         f->blocks = NEED_ALL_RUN;
     }
     double scale;

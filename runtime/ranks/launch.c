@@ -430,6 +430,15 @@ char *launch_command(const Launch *l, int n, const char *program, bool torchrun)
     return NULL;
 }
 
+char *launch_precision_refused(const char *precision, const char *target)
+{
+    if (!names_listed(PRECISION_NAMES, precision))
+        return format("no program has it, only " PRECISION_NAMES);
+    if (strcmp(precision, "fp16") || strncmp(target, "cpu", 3))
+        return NULL;
+    return format("fp16 needs a GPU, and this program is for target=%s; bf16 or fp32", target);
+}
+
 const char *launch_precision_conflict(char *const *env, const char *precision)
 {
     const char *said = value_of(env, "ACCELERATE_MIXED_PRECISION");

@@ -50,7 +50,12 @@ char *launch_resolve(char *const *env, Launch *out);
 /* Returns the launcher's command that starts program as n ranks; NULL without a launcher, or if
  * torchrun is the launcher but cannot start it (torchrun is false). malloc'ed. */
 char *launch_command(const Launch *l, int n, const char *program, bool torchrun);
-/* Returns ACCELERATE_MIXED_PRECISION if it contradicts precision (fp32, bf16, fp16), else NULL.
+/* Types that programs compute in, for fields.def as well. */
+#define PRECISION_NAMES "fp32|bf16|fp16"
+
+/* Returns why no program for the target has this precision, malloc'ed; NULL: gen builds one. */
+char *launch_precision_refused(const char *precision, const char *target);
+/* Returns ACCELERATE_MIXED_PRECISION if it contradicts precision, else NULL.
  * "no" contradicts none: accelerate sets it unless it is asked for a type. */
 const char *launch_precision_conflict(char *const *env, const char *precision);
 /* Reads a port from an environment variable; *port is unchanged if it is not set. Returns NULL or a

@@ -73,6 +73,15 @@ static char *plain(const char *built, size_t n)
     return text;
 }
 
+void built_check_field(const Made *made, const char *typed, const char *field)
+{
+    size_t n;
+    const char *objective = line_of(made, "objective", 0, &n);
+    if (objective && !line_of(made, field, 0, &(size_t){0}))
+        die(EXIT_CONFIG, "%s: recipes like this program's, with objective=%s, have no field %s; "
+            "leave it out", typed, plain(objective, n), field);
+}
+
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* Returns the next item of a list with commas or blanks, in our words, malloc'ed; NULL: the end. */
@@ -489,19 +498,35 @@ static void append(char **list, const char *between, const char *text)
     *list = longer;
 }
 
-/* Ends the program if no program for its target has the value of the wish. */
-static void refuse_target(const Made *made, const Wish *all, int n, const Wish *w,
-                          const char *value)
+/* Returns the value of the field that the wishes ask for, else as built, malloc'ed; NULL: none. */
+static char *value_then(const Made *made, const Wish *w, int n, const char *field)
 {
     size_t length;
-    const char *target = line_of(made, "target", 0, &length);
+    const char *line = line_of(made, field, 0, &length);
     for (int i = 0; i < n; i++)
-        if (all[i].differs && names_same(all[i].field, "target"))
-            return;
-    if (w->is && names_same(w->field, "precision") && names_same(value, "fp16") &&
-        target && !strncmp(target, "\"cpu", 4))
-        die(EXIT_CONFIG, "%s: fp16 needs a GPU, and this program is for target=cpu; bf16 or fp32",
-            w->is);
+        if (w[i].differs && names_same(w[i].field, field))
+            return w[i].value ? format("%s", w[i].value) : NULL;
+    return line ? plain(line, length) : NULL;
+}
+
+/* Ends the program if gen has no program with the value of the wish. */
+static void refuse_impossible(const Made *made, const Wish *all, int n, const Wish *w,
+                              const char *value)
+{
+    const char *typed = w->is ? w->is : w->has ? w->has : w->used ? w->used->typed : w->not->typed;
+    char *target = value_then(made, all, n, "target");
+    bool other_kind = false;     /* of recipe, which has other fields */
+    for (int i = 0; i < n; i++)
+        other_kind = other_kind || (all[i].differs && (names_same(all[i].field, "objective") ||
+                                                       names_same(all[i].field, "model.family")));
+    if (!other_kind)
+        built_check_field(made, typed, w->field);
+    char *none = w->is && names_same(w->field, "precision")
+        ? launch_precision_refused(value, target ? target : "")
+        : NULL;
+    if (none)
+        die(EXIT_CONFIG, "%s: %s", typed, none);
+    free(target);
 }
 
 /* True if the wishes include lora.rank = 0, with which gen takes no other lora field. */
@@ -554,7 +579,7 @@ static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
         if (names_same(w[i].field, "lora.base") && without_adapters(w, n))
             continue;
         append(&built, ", ", was);
-        refuse_target(made, w, n, &w[i], value);
+        refuse_impossible(made, w, n, &w[i], value);
         append(&words, " ", shell_word(format("%s=%s", w[i].field, value)));
         append(&fields, "|", w[i].field);
         append_needs(made, w, n, w[i].field, value, &words, &fields);
@@ -582,6 +607,24 @@ static void refuse(const Claims *all, const Made *made, const Wish *w, int n)
         "%s: fixed when the program was generated, with %s; to change %s: gen %s %s && make%s%s%s",
         typed, built, differ == 1 ? "it" : "them", left, words, notes ? " (" : "",
         notes ? row->note : "", notes ? ")" : "");
+}
+
+void built_check_precision(const Made *made, const char *precision, const char *target)
+{
+    const char *asked = launch_precision_conflict(environ, precision);
+    if (!asked)
+        return;
+    size_t n;
+    const char *objective = line_of(made, "objective", 0, &n);
+    const bool only = objective && !line_of(made, "precision", 0, &(size_t){0});
+    char *none = only ? NULL : launch_precision_refused(asked, target);
+    char *other = only   ? format("; programs of objective=%s have no other", plain(objective, n))
+                  : none ? format("; %s", none)
+                         : format(", or build it with gen %s precision=%s && make",
+                                  names_without(made->words, "precision"), asked);
+    die(EXIT_CONFIG, "ACCELERATE_MIXED_PRECISION is %.20s, but this program was built with "
+        "precision=%s: start it with --mixed_precision %s%s", asked, precision,
+        strcmp(precision, "fp32") ? precision : "no", other);
 }
 
 void built_check(const Claims *all, const Made *made)

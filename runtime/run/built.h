@@ -35,5 +35,9 @@ int built_take(Claims *c, const Made *made, const Alias *row, const char *name, 
                int n, char *const *argv);
 /* Ends the program unless the build has every requested value. */
 void built_check(const Claims *c, const Made *made);
+/* Ends the program if a flag, as typed, refers to a field that recipes of its objective lack. */
+void built_check_field(const Made *made, const char *typed, const char *field);
+/* Ends the program if accelerate launch asks for another precision than that of the program. */
+void built_check_precision(const Made *made, const char *precision, const char *target);
 
 #endif

@@ -69,9 +69,8 @@ static void die_unknown(const char *what, const char *name)
         what, name, close, field ? "the recipe's " : "--", field ? row->ours : ours);
 }
 
-/* Ends the program: the name is no flag here. given: its value, or NULL; words: arguments of gen
- * for this program. */
-static void die_foreign(const Alias *row, const char *name, const char *given, const char *words)
+/* Ends the program: the name is no flag here. given: its value, or NULL. */
+static void die_foreign(const Alias *row, const char *name, const char *given, const Made *made)
 {
     char ours[64];
     flags_spell(ours, row->ours);
@@ -82,8 +81,9 @@ static void die_foreign(const Alias *row, const char *name, const char *given, c
         if (is_flag(row->ours))
             die(EXIT_CONFIG, "--%s: write --%s %s (%s)", name, ours, alias_value(row, given),
                 row->note);
+        built_check_field(made, format("--%s", name), row->ours);
         die(EXIT_CONFIG, "--%s%s%.60s: fixed when the program is generated: gen %s %s=%s%s%s%s",
-            name, given ? " " : "", given ? given : "", words, row->ours,
+            name, given ? " " : "", given ? given : "", made->words, row->ours,
             alias_value(row, given), *row->note ? " (" : "", row->note, *row->note ? ")" : "");
     case ALIAS_NONE:
         die(EXIT_CONFIG, "--%s: not supported: %s", name, row->note);
@@ -238,7 +238,7 @@ static void take_meaning(Line *l, const Alias *row, const char *name, const char
     if (!means && alias_off(given))
         means = switched_off(k, row);
     if (!means)
-        die_foreign(row, name, given, l->made->words);
+        die_foreign(row, name, given, l->made);
     if (*means == '?') {
         l->left[l->nleft].flag = k;
         l->left[l->nleft].other = means[1] ? flags_find(means + 1) : -1;
@@ -316,7 +316,7 @@ static void take(Line *l)
                                          l->argc - l->i - 1,
                                          l->argv + l->i + 1);
             if (words < 0)
-                die_foreign(row, name, given, l->made->words);
+                die_foreign(row, name, given, l->made);
             l->i += words;
             return;
         }
@@ -329,7 +329,7 @@ static void take(Line *l)
             return;
         }
         if (row->kind != ALIAS_FLAG && !is_share(row, given))
-            die_foreign(row, name, given, l->made->words);
+            die_foreign(row, name, given, l->made);
         k = flags_find(row->ours);
         check_has(k, row->ours, name);
     }

@@ -153,6 +153,13 @@ refuses "gen recipes/x.lua batch.micro=4" --batch.micro 4
 refuses "lr=1e-4: not a flag; write --lr 1e-4" lr=1e-4
 refuses "-lr: not a flag; write --lr X" -lr 1e-4
 BUILT='precision="bf16"' accepts "lr=1 given" --fp16 False --lr 1
+built=$'objective="lm"\nprecision="fp32"\ntarget="cpu_v4"\n'
+BUILT=$built refuses "--dpo_beta 0.3: recipes like this program's, with objective=lm, have no field dpo.beta; leave it out" \
+    --dpo_beta 0.3
+BUILT=$built refuses "gen recipes/x.lua objective=dpo dpo.beta=0.3 && make" --objective dpo --dpo_beta 0.3
+BUILT=$built refuses "--mixed_precision fp8: no program has it, only fp32|bf16|fp16" --mixed_precision fp8
+BUILT=$built refuses "--fp16: fp16 needs a GPU, and this program is for target=cpu_v4; bf16 or fp32" --fp16
+BUILT=$built refuses "gen recipes/x.lua target=sm_80 precision=fp16 && make" --target sm_80 --fp16
 OBJECTIVE=dpo BUILT=gpus=2 accepts "lr=1 given" 2 --lr 1
 OBJECTIVE=dpo BUILT=gpus=2 refuses "--num_gpus 4: fixed when" 4
 OBJECTIVE=lm refuses "4: not a flag" 4

@@ -269,4 +269,7 @@ void test_launch(void)
     char *mixed[] = { (char[]){ "ACCELERATE_MIXED_PRECISION=bf16" }, NULL };
     check(!launch_precision_conflict(mixed, "bf16") && !launch_precision_conflict(mixed + 1, "bf16")
           && launch_precision_conflict(mixed, "fp32"), "accelerate's precision", "wrong verdict");
+    check(launch_precision_refused("fp8", "sm_90") && launch_precision_refused("fp16", "cpu_v4") &&
+          !launch_precision_refused("fp16", "sm_80") && !launch_precision_refused("bf16", "cpu"),
+          "a precision that no program of a target has", "wrong verdict");
 }
