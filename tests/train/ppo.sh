@@ -61,6 +61,11 @@ verdict "resumed bits" "$(cmp "$(history whole)" "$(history killed)" 2>&1)"
 ppo ppo.small whole
 verdict "nothing left to do" "$(said whole '^  tasks      81 of 81, 81 of them done before$'
     cmp "$(history whole)" "$(history killed)" 2>&1)"
+"$work/ppo.small/train" --threads 1 --goals 0-80 --out "$scratch/whole" --seed 44 >"$scratch/whole.log" 2>&1 &
+for _ in $(seq 3000); do ! grep -q '^goal ' "$scratch/whole.log" || break; sleep 0.01; done
+kill -TERM $!
+wait $!
+verdict "a run of another seed is not done" "$([ $? = 91 ] || said whole 91; [ ! -e "$scratch/whole/DONE" ] || echo "DONE is there")"
 ppo ppo.small whole --seed 43
 verdict "another seed next to it" "$(cmp -s "$(history whole)" "$(history whole darkroom 43)"
     [ $? = 1 ] || echo "the same file, or none"
@@ -101,6 +106,10 @@ verdict "--out FILE" "$([ $code = 90 ] || echo "code $code"
 (cd "$work/ppo.small" && ./train --goals 81 --out x 2>&1 | tail -n 1) >"$scratch/here.log"
 verdict "next: a command for this folder" "$(said here 'again; \./run.sh --help')"
 
+where() { "$work/ppo.small/run.sh" --where "$@" 2>&1; }
+verdict "--where --verbose: a run of all tasks ends with DONE" "$([ "$(where --out /x --verbose)" = $'/x\ntrains' ] || where --verbose
+    [ "$(where --out /x)$(where --out /x --verbose --goals 1)" = /x/x ] || where --verbose --goals 1)"
+
 # ---- what is refused
 refuses() {             # CODE TEXT ARGS...
     local code=$1 text=$2
@@ -121,6 +130,27 @@ refuses 80 "--lr: programs with the objective ppo have no such flag" --lr 1
 refuses 80 "--sample: needs a program with the objective lm|dpo; this one has ppo" --sample x
 refuses 80 "did you mean --threads?" --thread 1
 refuses 80 "--seed: must be an integer" --seed -1
+refuses 80 "--mixed_precision bf16: recipes like this program's, with objective=ppo, have no field precision; leave" \
+    --mixed_precision bf16
+refuses 80 "--dtype: recipes like this program's, with objective=ppo, have no field precision; leave" --dtype fp8
+# variables of launchers
+variable() {            # CODE TEXT NAME=VALUE...
+    local code=$1 text=$2
+    shift 2
+    env "$@" "$work/ppo.small/train" --goals 0 --out "$scratch/variable" >"$scratch/variable.log" 2>&1
+    [ $? = "$code" ]
+    verdict "with $*" "$([ $? = 0 ] || echo "another code"; said variable "$text")"
+}
+for type in bf16 fp8; do
+    variable 80 "ACCELERATE_MIXED_PRECISION is $type, but .*=fp32: start it with --mixed_precision no; programs of objective=ppo \
+have no other$" ACCELERATE_MIXED_PRECISION=$type
+done
+variable 0 '^1 of 81 tasks are done' ACCELERATE_MIXED_PRECISION=no RANK=0 WORLD_SIZE=1
+variable 83 'one process makes all tasks, but launcher torchrun started 2: start run.sh' RANK=1 WORLD_SIZE=2
+variable 83 'launcher Open MPI started 3: start mpirun -n 1 .*/train$' OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=3
+variable 80 'RANK=1: set without WORLD_SIZE' RANK=1
+variable 80 'DIECAST_SEDE: no such variable' DIECAST_SEDE=1
+variable 80 'DIECAST_FAULT: programs with the objective ppo inject no faults' DIECAST_FAULT=kill9:rank=0:step=1
 # histories of other settings below the same OUT
 cp -r "$scratch/whole/goals-seed42" "$scratch/learned/"
 ppo ppo learned --goals 50

@@ -18,6 +18,7 @@ reads.mdm mdm_sft model.vocab=257
 reads.mdm.text mdm_masked
 reads.prm prm_none prm.weights=net prm.system= prm.mark=<|endoftext|> seq.max=64 batch.micro=4 batch.accum=1
 reads.ad ad_one
+reads.ppo ppo ppo.streams=1 ppo.rollouts=1 ppo.passes=1
 END
 tiny_tokenizer "$scratch"
 tokenizer="--tokenizer $scratch/tokenizer.json"
@@ -103,10 +104,11 @@ all ad --data $ref/ad_one/tokens.safetensors --eval-data $ref/ad_one/eval.safete
 uses ad eval_only --eval-only --eval-data $ref/ad_one/eval.safetensors
 uses ad evaluate --evaluate --eval-episodes 1
 runs ad show_regions --data $ref/ad_one/tokens.safetensors --show-regions 38
+runs ppo train --goals 0 --threads 1 --seed 3
 
 # ---- what was not read, in any of a command's runs; commands that were not run
 
-for objective in lm dpo mlm mdm prm ad; do
+for objective in lm dpo mlm mdm prm ad ppo; do
     verdict "reads: $objective, its commands" "$(awk '$4 { print $1 }' "$scratch/$objective.train.reads" | sort -u |
         while read -r flag; do
             [ -n "$(echo "$scratch/$objective".*"$flag.reads" | grep -v '[*]')" ] || [ "$flag" = merge_lora ] ||

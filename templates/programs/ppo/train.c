@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "goal.h"
 #include "runtime/base.h"                // die(), note()
@@ -21,6 +22,8 @@
 #include "runtime/files/folder.h"
 #include "runtime/files/lock.h"          // one run per folder
 #include "runtime/files/safetensors.h"
+#include "runtime/ranks/launch.h"        // number of processes and restarts
+#include "runtime/run/built.h"           // settings fixed by gen
 #include "runtime/run/failure.h"         // hints after a failure
 #include "runtime/run/flags.h"           // the command line
 #include "runtime/run/stop.h"            // signals, DONE, fault files
@@ -313,7 +316,27 @@ static void say_returns(const Run *r)
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-static void open_run(Run *r)
+/* Reads the launcher's variables: one process, in the precision of the program. Returns how often
+ * the launcher has restarted it. */
+static int check_launcher(const Made *built, const char *program)
+{
+    Launch l;
+    char *error = launch_resolve(environ, &l);
+    if (error)
+        die(EXIT_CONFIG, "%s", error);
+    if (l.size != 1) {
+        char *command = launch_command(&l, 1, program, false);
+        die(EXIT_MISMATCH, "one process makes all tasks, but launcher %s started %d: start %s",
+            l.source, l.size, command ? command : "run.sh, next to this program");
+    }
+    built_check_precision(built, "fp32", target);
+    if (getenv("DIECAST_FAULT"))
+        die(EXIT_CONFIG, "DIECAST_FAULT: programs with the objective ppo inject no faults; unset "
+            "it");
+    return l.restart;
+}
+
+static void open_run(Run *r, int restart)
 {
     const Flags *f = &r->flags;
     take_goals(r);
@@ -323,8 +346,8 @@ static void open_run(Run *r)
         omp_set_num_threads(r->all);
     stop_ignore();
     stop_install();
-    lock_take(f->out, 0, f->break_lock);
-    stop_faults(f->out, 0);
+    lock_take(f->out, restart, f->break_lock);
+    stop_faults(f->out, restart);
     r->folder = format("%s/goals-seed%" PRId64, f->out, f->seed);
     r->settings = format("target=%s\n%sseed=%" PRId64 "\n", target, fields, f->seed);
     char *in_it = path_of(r, 0), *error = folder_make_below(f->out, in_it);
@@ -362,10 +385,12 @@ static void say_next(const Run *r)
 }
 
 /* Returns the exit status. */
-static int run_all(Run *r)
+static int run_all(Run *r, int restart)
 {
-    open_run(r);
+    open_run(r, restart);
     find_done(r);
+    if (r->before < r->all)
+        stop_undone(r->flags.out);
     say_banner(r);
     r->started = clock_seconds();
     make_tasks(r);
@@ -413,7 +438,8 @@ int main(int argc, char **argv)
     Flags *f = &run.flags;
     failure_of(argc, argv, NULL, NULL);
     flags_of("ppo");
-    flags_parse(f, &(Made){made, {all_fields, format("name=\"%s\"", name)}}, defaults, argc, argv);
+    const Made all = {made, {all_fields, format("name=\"%s\"", name)}};
+    flags_parse(f, &all, defaults, argc, argv);
     failure_of(argc, argv, f->out, "goes on with the tasks that are not done");
     if (f->help) {
         flags_help(stdout, argv[0], f);
@@ -424,10 +450,12 @@ int main(int argc, char **argv)
         return output_done(EXIT_OK);
     }
     stale_check(SOURCES_SHA256);
-    if (f->where) {
-        puts(f->out);
+    flags_check_readers(f, -1, false);
+    if (f->where) {                      /* only a run of all tasks ends with DONE */
+        printf("%s\n%s", f->out, f->verbose && !*f->goals ? "trains\n" : "");
         return output_done(EXIT_OK);
     }
+    const int restart = check_launcher(&all, argv[0]);
     flags_note(f);
-    return run_all(&run);
+    return run_all(&run, restart);
 }
