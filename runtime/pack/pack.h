@@ -306,8 +306,12 @@ enum {
     PACK_LENGTH = 1024,          /* default length of rows */
     PACK_MIN_WORDS = 5,          /* default of --min-words */
     PACK_WORDS = 10000,          /* default size of a word vocabulary of the data */
-    PACK_VERSION = 2             /* changes when the same data give other records */
+    PACK_VERSION = 2,            /* changes when the same data give other records */
+    PACK_NAME = 32               /* hexadecimal digits of a folder in the cache */
 };
+/* Ends the name of a folder in the cache with records of JSON rows; changes when only some rows
+ * give other records, which then have another fingerprint. -2: answers begin as in TRL. */
+#define PACK_ROWS "-2"
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 
 struct Rules {

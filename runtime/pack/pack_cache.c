@@ -42,16 +42,36 @@ bool pack_is_raw(const char *path)
     return S_ISDIR(st.st_mode) || (S_ISREG(st.st_mode) && !named && !tensors);
 }
 
-static char *cache_path(const char *folder, const char *hex)
+static char *cache_path(const char *folder, const char *name)
 {
-    return format("%s/%.32s/records.safetensors", folder, hex);
+    return format("%s/%s/records.safetensors", folder, name);
+}
+
+/* Returns the folder in which another release, with other rules for rows, has packed the data of
+ * `path`, malloc'ed; NULL: none has. */
+static char *cache_other(const char *folder, const char *path)
+{
+    struct dirent **entry = NULL;
+    char *found = NULL;
+    const char *name = path + strlen(folder) + 1;
+    const size_t length = strcspn(name, "/");
+    int n = scandir(folder, &entry, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        const char *its = entry[i]->d_name;
+        if (!found && !strncmp(its, name, PACK_NAME) &&
+            (strlen(its) != length || strncmp(its, name, length)))
+            found = folder_join(folder, its);
+        free(entry[i]);
+    }
+    free(entry);
+    return found;
 }
 
 /* Reads all files to compute the path of their records, malloc'ed; NULL for standard input, which
  * cannot be read twice. */
 static char *expected_path(Work *w, const char *folder)
 {
-    char bytes[SHA256_HEX], files[SHA256_HEX], hex[SHA256_HEX];
+    char bytes[SHA256_HEX], files[SHA256_HEX], name[SHA256_HEX];
     for (int i = 0; i < w->nfiles; i++)
         if (!strcmp(w->file[i], "-"))
             return NULL;
@@ -69,8 +89,8 @@ static char *expected_path(Work *w, const char *folder)
     if (error)
         pack_fail(&w->pack, EXIT_DATA, (Location){0}, error);
     const bool rows = reader_hashes(bytes, files);
-    rules_name(w, bytes, files, rows, hex);
-    return cache_path(folder, hex);
+    rules_name(w, bytes, files, rows, name);
+    return cache_path(folder, name);
 }
 
 /* True if the records exist, and the tokenizer made with them. */
@@ -161,7 +181,7 @@ static void copy_tokenizer(Pack *p, const char *from, const char *folder)
 PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, char **path,
                       bool *found)
 {
-    char hex[SHA256_HEX];
+    char name[SHA256_HEX];
     Work w = work_begin(o);
     Pack *p = &w.pack;
     char *temp = cache_temp(folder);
@@ -177,10 +197,10 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
             pack_fail(p, EXIT_IO, (Location){0}, error);
         const int held = cache_hold(temp, LOCK_SH);
         p->out = out;
-        work_do(&w, hex);
+        work_do(&w, name);
         if (w.prepared && !p->error.text)
             copy_tokenizer(p, o->file[0], temp);
-        char *final = p->error.text ? NULL : cache_path(folder, hex);
+        char *final = p->error.text ? NULL : cache_path(folder, name);
         if (final && *path && strcmp(final, *path))
             pack_fail(p, EXIT_DATA, (Location){w.file[0], 0}, format("changed while being read"));
         cache_commit(p, o, temp, final ? final : out);
@@ -188,6 +208,11 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
             close(held);
         free(*path);
         p->out = *path = final;
+        char *other = p->error.text ? NULL : cache_other(folder, final);
+        if (other)
+            fprintf(summary, "%s: packed by another release, where the answers of some rows begin "
+                    "at another token; packed again\n", other);
+        free(other);
         if (!p->error.text)
             report_all(&w, summary);
     }

@@ -277,15 +277,16 @@ void work_check_keys(Work *w)
 }
 
 /* The same for arrays of ids. */
-static void pack_prepared(Work *w, char hex[SHA256_HEX])
+static void pack_prepared(Work *w, char name[SHA256_HEX])
 {
     Pack *p = &w->pack;
-    char bytes[SHA256_HEX], files[SHA256_HEX];
+    char bytes[SHA256_HEX], files[SHA256_HEX], hex[SHA256_HEX];
     pack_begin(p);
     char *error = p->error.text ? NULL : w->prepared->read(w->prepared, p);
     if (error)
         pack_fail(p, EXIT_DATA, (Location){0}, error);
     reader_hashes(bytes, files);
+    rules_name(w, bytes, files, false, name);
     rules_fingerprint(w, bytes, files, hex);
     if (!p->error.text && p->out)
         pack_write(p, &w->prepared->ids, bytes, hex, &w->rules);

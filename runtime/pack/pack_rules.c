@@ -294,7 +294,7 @@ void rules_fingerprint(const Work *w, const char *bytes, const char *files, char
 }
 
 void rules_name(const Work *w, const char *bytes, const char *files, bool rows,
-                char hex[SHA256_HEX])
+                char name[SHA256_HEX])
 {
     /* rows that were packed before their keys were checked are packed again */
     char *ignored = keys_named(&w->rules, "without", ~UINT64_C(0));
@@ -304,6 +304,7 @@ void rules_name(const Work *w, const char *bytes, const char *files, bool rows,
     hash_rules(w, bytes, files,
                format("%s%s%s%s%s", rows ? " keys" : "", rows ? ignored : "", most,
                       renders ? " template " : "", renders ? render_id(w->rules.render) : ""),
-               hex);
+               name);
+    snprintf(name + PACK_NAME, SHA256_HEX - PACK_NAME, "%s", rows ? PACK_ROWS : "");
     free(ignored), free(most);
 }

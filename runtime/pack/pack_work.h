@@ -30,10 +30,10 @@ void rules_free(Rules *r);
 bool rules_windows(const Work *w);             /* rows are windows of texts */
 /* Hash of everything that determines the records: bytes read, tokenizer, rules. */
 void rules_fingerprint(const Work *w, const char *bytes, const char *files, char hex[SHA256_HEX]);
-/* The part of it that is known before rows are read: the name of records in the cache. rows: some
- * input is JSON. */
+/* The part of it that is known before rows are read: the name of a folder in the cache, PACK_NAME
+ * digits and, if rows, PACK_ROWS. rows: some input is JSON. */
 void rules_name(const Work *w, const char *bytes, const char *files, bool rows,
-                char hex[SHA256_HEX]);
+                char name[SHA256_HEX]);
 
 /* ---- pack_input.c ---------------------------------------------------------------------------- */
 

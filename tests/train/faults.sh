@@ -254,6 +254,13 @@ said "a key that is left out" raw.5 "^data: .*: packed, 1 document, 4001 tokens"
 packs gpt2_tiny raw.5 "$scratch/keys.jsonl" --ignore_keys=tools --steps 3
 said "a key that was left out" raw.5 "was packed before"
 said "a run goes on without it" raw.5 "^resumed from $scratch/raw.5/checkpoint-2"
+# The name of the cache of a release in which answers began at other tokens, with a file that nobody can read.
+mv "$scratch"/raw.5/.dataset_cache/*-2 "$scratch/raw.5/other"
+: >"$scratch/raw.5/other/records.safetensors"
+mv "$scratch/raw.5/other" "$(sed -n 's/^data: --data was packed before: \(.*\)-2.records.safetensors.*/\1/p' "$scratch/raw.5.log")"
+packs gpt2_tiny raw.5 "$scratch/keys.jsonl" --ignore_keys=tools --steps 4
+said "rows packed by other rules" raw.5 "^data: $scratch/raw.5/.dataset_cache/[0-9a-f]*: packed by another release, .*; packed again$"
+said "a run goes on on rows that were packed again" raw.5 "^resumed from $scratch/raw.5/checkpoint-3"
 "$work/gpt2_tiny/run.sh" --out "$scratch/raw.5" --tokenizer bytes --data "$scratch/keys.jsonl" --steps 4 \
     --ignore_keys id >"$scratch/raw.5.log" 2>&1
 verdict "packed rows do not hide a key" "$([ $? = 88 ] && grep -q -- "--steps 4 --ignore-keys id,tools" \
