@@ -101,25 +101,45 @@ cJSON *hf_read_json(const char *folder, const char *name)
     return json;
 }
 
+static void want_read(const HfWant *w, bool store, bool allow_nonfinite)
+{
+    int64_t bad = 0;
+    int code = EXIT_DATA;
+    char *error = w->from->dtype == ST_U8
+                      ? w->t->nf4.access->load(w, store, &code)
+                  : store            ? weights_read(w->file, w->from, w->t, NULL, &bad)
+                  : !allow_nonfinite ? weights_scan(w->file, w->from, &bad)
+                                     : NULL;
+    if (error)
+        die(code, "%s", error);
+    if (bad > 0 && !allow_nonfinite)
+        die(EXIT_DATA, "%s: %s holds %lld NaN or Inf; --allow-nonfinite loads it anyway",
+            w->file->path, w->name, (long long)bad);
+}
+
 void hf_want_read(const HfWant *want, int n, bool allow_nonfinite)
 {
+    for (int i = 0; i < n; i++)
+        if (want[i].from)
+            want_read(&want[i], true, allow_nonfinite);
+        else
+            note("%s is not in the folder: it keeps its initial values", want[i].name);
+}
+
+void hf_want_scan(const HfWant *want, int n, bool allow_nonfinite)
+{
+    const double much = 1e9, began = clock_seconds();
+    const int ranks = world.local_size > 0 ? world.local_size : 1;
+    double bytes = 0;
     for (int i = 0; i < n; i++) {
-        const HfWant *w = &want[i];
-        if (!w->from) {
-            note("%s is not in the folder: it keeps its initial values", w->name);
-            continue;
-        }
-        int64_t bad = 0;
-        int code = EXIT_DATA;
-        char *error = w->from->dtype == ST_U8
-                          ? w->t->nf4.access->load(w, &code)
-                          : weights_read(w->file, w->from, w->t, NULL, &bad);
-        if (error)
-            die(code, "%s", error);
-        if (bad > 0 && !allow_nonfinite)
-            die(EXIT_DATA, "%s: %s holds %lld NaN or Inf; --allow-nonfinite loads it anyway",
-                w->file->path, w->name, (long long)bad);
+        const StTensor *from = want[i].from;
+        if (from && i % ranks == (world.local_rank > 0 ? world.local_rank : 0))
+            want_read(&want[i], false, allow_nonfinite);
+        bytes += from && from->dtype != ST_U8 ? (double)(from->end - from->begin) : 0;
     }
+    if (bytes >= much && !allow_nonfinite)
+        note("weights: no NaN or Inf in %.1f GB, read in %.0f s", bytes / 1e9,
+             clock_seconds() - began);
 }
 
 /* True for names written by model or adapter exports. */
@@ -358,8 +378,8 @@ static void init_others(Model *m, const HfWant *want, int n, uint64_t seed)
     free(read);
 }
 
-/* read: also read the weights, else only check. seed: of the tensors that the folder lacks; NULL:
- * they keep their values. */
+/* read: also load the weights, else only check them. seed: of the tensors that the folder lacks;
+ * NULL: they keep their values. */
 static void take_in(Model *m, const char *folder, bool read, const uint64_t *seed,
                     bool allow_nonfinite)
 {
@@ -398,8 +418,7 @@ static void take_in(Model *m, const char *folder, bool read, const uint64_t *see
                 want[i].file->path, want[i].name);
     if (seed)
         init_others(m, want, n, *seed);
-    if (read)
-        hf_want_read(want, n, allow_nonfinite);
+    (read ? hf_want_read : hf_want_scan)(want, n, allow_nonfinite);
     if (read && fewer) {
         fewer->shape[0]++;
         model_grow(m, model_need(m, fewer->name));
@@ -426,14 +445,14 @@ void hf_init(Model *m, const char *folder, uint64_t seed, bool allow_nonfinite)
     take_in(m, folder, true, &seed, allow_nonfinite);
 }
 
-void hf_check(Model *m, const char *folder, bool adapter)
+void hf_check(Model *m, const char *folder, bool adapter, bool allow_nonfinite)
 {
     if (adapter && m->adapter_folders)
-        m->adapter_folders->check(m, folder);
+        m->adapter_folders->check(m, folder, allow_nonfinite);
     else if (adapter)
         hf_check_kind(m, folder, true);
     else
-        take_in(m, folder, false, NULL, true);
+        take_in(m, folder, false, NULL, allow_nonfinite);
 }
 
 /* ---- export --------------------------------------------------------------------------------- */

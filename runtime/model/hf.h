@@ -20,9 +20,9 @@
 void hf_load(Model *m, const char *folder, bool allow_nonfinite);
 /* The same as model_init() and then hf_load(), but draws no values for tensors in the folder. */
 void hf_init(Model *m, const char *folder, uint64_t seed, bool allow_nonfinite);
-/* Checks the folder as hf_load() does, without reading the weights: returns if tensor names, shapes
- * and config.json match this model. adapter: the folder is a PEFT adapter. */
-void hf_check(Model *m, const char *folder, bool adapter);
+/* Checks the folder and all its weights as hf_load() does, without changing the model: returns if
+ * it would load them. adapter: the folder is a PEFT adapter. */
+void hf_check(Model *m, const char *folder, bool adapter, bool allow_nonfinite);
 /* Prints a note if the folder's padding token differs from this model's: transformers would train
  * the embedding differently, as no gradient reaches the padding row. Only for full training. */
 void hf_note_padding(const Model *m, const char *folder);
@@ -65,10 +65,10 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite);
 void hf_save_adapter(const Model *m, const char *folder, const HfHow *how);
 char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);
 /* The same functions, for code of all programs, through Model.adapter_folders. check: as load,
- * without reading the weights. */
+ * without changing the model. */
 struct AdapterFolders {
     void (*load)(Model *m, const char *folder, bool allow_nonfinite);
-    void (*check)(Model *m, const char *folder);
+    void (*check)(Model *m, const char *folder, bool allow_nonfinite);
     void (*save)(const Model *m, const char *folder, const HfHow *how);
     char *(*write)(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);
 };

@@ -206,7 +206,7 @@ static char *whole_name(const char *name)
     return base != name ? format("%s%s%s", wrapped, decoder, base) : format("%s", name);
 }
 
-/* Checks an adapter folder; reads: reads its weights, too. */
+/* Checks an adapter folder; reads: loads its weights, too. */
 static void take_in(Model *m, const char *folder, bool reads, bool allow_nonfinite)
 {
     cJSON *ours = own_config(m);
@@ -263,8 +263,7 @@ static void take_in(Model *m, const char *folder, bool reads, bool allow_nonfini
     error = hf_want_check(want, n, path);
     if (error)
         die(EXIT_MISMATCH, "%s", error);
-    if (reads)
-        hf_want_read(want, n, allow_nonfinite);
+    (reads ? hf_want_read : hf_want_scan)(want, n, allow_nonfinite);
     for (int i = 0; i < n; i++)
         free(want[i].name);
     free(want);
@@ -280,7 +279,10 @@ void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite)
     take_in(m, folder, true, allow_nonfinite);
 }
 
-static void check_adapter(Model *m, const char *folder) { take_in(m, folder, false, true); }
+static void check_adapter(Model *m, const char *folder, bool allow_nonfinite)
+{
+    take_in(m, folder, false, allow_nonfinite);
+}
 
 static WeightsItem *items(const Model *m, const cJSON *config, const HfHow *how, int *n)
 {

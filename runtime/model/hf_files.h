@@ -21,6 +21,9 @@ cJSON *hf_read_json(const char *folder, const char *name);
 bool hf_has(const char *folder, const char *name);
 /* Reads all matched tensors into weights and fp32 master weights. */
 void hf_want_read(const HfWant *want, int n, bool allow_nonfinite);
+/* Reads them without storing anything, and ends the program as hf_want_read() would. The ranks of a
+ * machine share the tensors. Prints how much was read if it was much. */
+void hf_want_scan(const HfWant *want, int n, bool allow_nonfinite);
 /* Returns the dtype in the file of weights of `type`, by how->dtype. */
 ElementType hf_type(const HfHow *how, ElementType type);
 /* Exit 80 if a value overflows the dtype it is to be written as. */

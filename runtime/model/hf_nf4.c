@@ -123,7 +123,7 @@ static char *copy_codes(const HfWant *w)
     return error;
 }
 
-char *hf_nf4_load(const HfWant *w, int *code)
+char *hf_nf4_load(const HfWant *w, bool store, int *code)
 {
     static const float values[16] = {NF4_VALUES}, map[256] = {DYNAMIC_SIGNED};
     const Nf4Access *access = w->t->nf4.access;
@@ -143,7 +143,7 @@ char *hf_nf4_load(const HfWant *w, int *code)
     for (int64_t i = 0; !error && i < access->bytes(t, NF4_NESTED) / (int64_t)sizeof(float); i++)
         if (!isfinite(((float *)nested)[i]))
             error = at_part(w, HF_NF4_NESTED, "holds NaN or Inf");
-    if (!error) {
+    if (!error && store) {
         access->write(t, NF4_ABSMAX, 0, access->bytes(t, NF4_ABSMAX), absmax);
         access->write(t, NF4_NESTED, 0, access->bytes(t, NF4_NESTED), nested);
         access->write(t, NF4_OFFSET, 0, sizeof offset, &offset);

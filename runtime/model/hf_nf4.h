@@ -7,8 +7,8 @@
 
 #include "runtime/model/hf_match.h"
 
-/* Copies codes, absmax, nested and offset. Returns NULL, or a malloc'ed message and in *code the
- * exit code: 83 a format other than that of runtime/nf4.h, 88 damaged. */
-char *hf_nf4_load(const HfWant *w, int *code);
+/* Checks absmax, nested and offset; store: copies them and the codes. Returns NULL, or a malloc'ed
+ * message and in *code the exit code: 83 a format other than that of runtime/nf4.h, 88 damaged. */
+char *hf_nf4_load(const HfWant *w, bool store, int *code);
 
 #endif

@@ -32,7 +32,7 @@ struct Nf4Access {
     /* Writes n of these bytes from `begin` on; of divided codes what this rank has. */
     void (*write)(const Tensor *t, Nf4Array which, int64_t begin, int64_t n, const void *from);
     /* Reads a weight that is quantised already: hf_nf4.h. */
-    char *(*load)(const struct HfWant *w, int *code);
+    char *(*load)(const struct HfWant *w, bool store, int *code);
 };
 
 /* The codes of a tensor as a tensor of bytes, two codes each; its array is nf4_codes_array(). */

@@ -253,6 +253,45 @@ char *weights_values(const StFile *file, const StTensor *from, int64_t first, in
     return error;
 }
 
+/* Number of NaN and Inf among n values, at most PIECE; of doubles, as fp32. */
+static int64_t count_nonfinite(const void *values, StDtype dtype, int64_t n)
+{
+    const uint16_t *half = values, exponent = dtype == ST_BF16 ? 0x7f80 : 0x7c00;
+    const uint32_t *single = values, mask = 0x7f800000;
+    const double *wide = values;
+    int32_t bad = 0;
+    if (dtype == ST_BF16 || dtype == ST_F16) {
+#pragma omp simd reduction(+ : bad)
+        for (int32_t i = 0; i < (int32_t)n; i++)
+            bad += (half[i] & exponent) == exponent;
+    } else if (dtype == ST_F32) {
+#pragma omp simd reduction(+ : bad)
+        for (int32_t i = 0; i < (int32_t)n; i++)
+            bad += (single[i] & mask) == mask;
+    } else
+        for (int32_t i = 0; i < (int32_t)n; i++)
+            bad += !isfinite((float)wide[i]);
+    return bad;
+}
+
+char *weights_scan(const StFile *file, const StTensor *from, int64_t *nonfinite)
+{
+    const int64_t size = st_dtype_bits[from->dtype] / 8;
+    const int64_t n = (int64_t)(from->end - from->begin) / size;
+    void *values = malloc(PIECE * sizeof(double));
+    if (!values)
+        die(EXIT_IO, "out of memory for %d values", (int)PIECE);
+    char *error = NULL;
+    for (int64_t done = 0, k; done < n && !error; done += k) {
+        k = n - done < PIECE ? n - done : PIECE;
+        error = st_read(file, from, values, (uint64_t)(done * size), (uint64_t)(k * size));
+        if (!error)
+            *nonfinite += count_nonfinite(values, from->dtype, k);
+    }
+    free(values);
+    return error;
+}
+
 static uint32_t read_crc;
 
 void weights_has_read(const void *bytes, int64_t n)

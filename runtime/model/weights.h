@@ -40,6 +40,8 @@ char *weights_values(const StFile *file, const StTensor *from, int64_t first, in
  * *nonfinite. */
 char *weights_read(const StFile *file, const StTensor *from, const Tensor *t, const Array *to,
                    int64_t *nonfinite);
+/* Reads the file's tensor only to count its NaN and Inf, as weights_read() does. */
+char *weights_scan(const StFile *file, const StTensor *from, int64_t *nonfinite);
 /* Returns the CRC-32C of all values that were read from files for divided arrays, by weights_read()
  * or reported to weights_has_read(): equal on ranks with the same files. */
 uint32_t weights_read_crc(void);

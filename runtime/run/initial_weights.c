@@ -130,9 +130,9 @@ void initial_check(const Checkpoints *c, Model *m)
     const char *base = c->base ? c->base : initial_folder(c->flags->init_from),
                *adapter = initial_folder(c->flags->adapter);
     if (base && (!c->found || m->adapter_json))
-        hf_check(m, base, false);
+        hf_check(m, base, false, c->flags->allow_nonfinite);
     if (adapter && !c->found)
-        hf_check(m, adapter, true);
+        hf_check(m, adapter, true, c->flags->allow_nonfinite);
     check_extras(c);
 }
 

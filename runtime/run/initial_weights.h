@@ -14,8 +14,8 @@ void initial_choose(Checkpoints *c, const Model *m);
 /* Returns the origin of the weights as text for the user; malloc'ed. */
 char *initial_words(const Checkpoints *c, const Model *m);
 /* Before or after initial_choose(): checks the folders that initial_load() would read, except a
- * checkpoint's; a model folder must match by config.json, tensor names and shapes. Ends the program
- * otherwise. Reads no weights. */
+ * checkpoint's; a model folder must match by config.json, tensor names and shapes, and its
+ * weights must be finite. Ends the program otherwise. Loads no weights. */
 void initial_check(const Checkpoints *c, Model *m);
 /* Loads the initial weights, or those of the checkpoint if one was found. */
 void initial_load(Checkpoints *c, Model *m);

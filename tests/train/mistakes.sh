@@ -34,6 +34,20 @@ fresh gpt2_tiny
 sed -i 's/"sha256":"c7e66be/"sha256":"c7e66bg/' "$scratch/in/tokens.safetensors"
 refuses "a sha256 that is none" 88 'tokens.safetensors: metadata sha256: must be at most 64 hexadecimal digits' gpt2_tiny
 
+# ---- weights
+
+fresh gpt2_tiny
+printf '\0\0\300\177' | dd of="$scratch/in/model/model.safetensors" bs=1 conv=notrunc status=none \
+    seek=$(($(stat -c %s "$scratch/in/model/model.safetensors") - 4))
+refuses "a NaN in a model" 88 'model.safetensors: transformer.wte.weight holds 1 NaN or Inf; --allow-nonfinite loads' gpt2_tiny
+runs gpt2_tiny --allow-nonfinite
+verdict "a NaN in a model, allowed" "$([ $? = 0 ] || tail -n 2 "$scratch/said")"
+fresh qwen2_lora
+printf '\0\0\200\377' | dd of="$scratch/in/adapter_init/adapter_model.safetensors" bs=1 conv=notrunc status=none \
+    seek=$(($(stat -c %s "$scratch/in/adapter_init/adapter_model.safetensors") - 4))
+refuses "an infinity in an adapter" 88 'adapter_model.safetensors: .* holds 1 NaN or Inf; --allow-nonfinite loads' qwen2_lora \
+    --adapter "$scratch/in/adapter_init"
+
 # ---- config.json and generation_config.json
 
 # sets FILE JQ
