@@ -9,6 +9,7 @@
 #include "runtime/data/words.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/files/json.h"
+#include "runtime/files/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -194,7 +195,8 @@ static char *id_of(const char *text, size_t n, const char *more)
         if (quote && (size_t)(quote - from) < sizeof ((Tokenizer *)NULL)->id)
             return format("%.*s", (int)(quote - from), from);
     }
-    const size_t nmore = strlen(more);
+    const size_t mark = utf8_mark(text, n), nmore = strlen(more);
+    text += mark, n -= mark;             /* copies of the file have none */
     return format("crc32c:%08x:%zu", crc32c(crc32c(0, text, n), more, nmore), n + nmore);
 }
 

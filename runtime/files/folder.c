@@ -18,6 +18,7 @@
 #include "runtime/base.h"
 #include "runtime/files/crc32c.h"
 #include "runtime/files/json.h"
+#include "runtime/files/utf8.h"
 
 enum { BLOCK = 1 << 20 };
 
@@ -324,14 +325,27 @@ static char *copy_block(int in, const char *from, int out, const char *to, char 
     return k < 0 ? failed(from, "read") : put(out, to, block, *n);
 }
 
-/* Copies the file `from` under another name. */
-static char *copy_as(const char *from, const char *folder, const char *name, cJSON *manifest)
+/* Moves past a byte order mark, which Python's json refuses and a template would print. */
+static void skip_mark(int in, const char *name)
+{
+    char head[3];
+    if ((!fnmatch("*.json", name, 0) || !fnmatch("*.jinja", name, 0)) &&
+        pread(in, head, sizeof head, 0) == sizeof head)
+        lseek(in, (off_t)utf8_mark(head, sizeof head), SEEK_SET);
+}
+
+/* Copies the file `from` under another name; readable: without a byte order mark that transformers
+ * does not skip, else as it is. */
+static char *copy_as(const char *from, const char *folder, const char *name, bool readable,
+                     cJSON *manifest)
 {
     char *to = folder_join(folder, name), *error = NULL;
     int in = TEMP_FAILURE_RETRY(open(from, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     int out = in < 0 ? -1 : file_create(to, &error);
     if (in < 0)
         error = failed(from, "open");
+    if (out >= 0 && readable)
+        skip_mark(in, name);
     if (out >= 0) {
         char *block = malloc(BLOCK);
         if (!block)
@@ -357,7 +371,8 @@ static char *copy_as(const char *from, const char *folder, const char *name, cJS
 
 char *folder_copy(const char *source, const char *folder, const char *name, cJSON *manifest)
 {
-    char *from = folder_join(source, name), *error = copy_as(from, folder, name, manifest);
+    char *from = folder_join(source, name),
+         *error = copy_as(from, folder, name, false, manifest);
     free(from);
     return error;
 }
@@ -369,11 +384,11 @@ char *folder_copy_tokenizer(const char *file, const char *folder, cJSON *manifes
     const char *slash = strrchr(file, '/');
     char *source = slash ? format("%.*s", (int)(slash + 1 - file), file) : format("./"),
          *own = folder_join(folder, "tokenizer.json"),
-         *error = file_named(own) ? NULL : copy_as(file, folder, "tokenizer.json", manifest);
+         *error = file_named(own) ? NULL : copy_as(file, folder, "tokenizer.json", true, manifest);
     for (size_t i = 0; i < sizeof companion / sizeof *companion && !error; i++) {
         char *from = folder_join(source, companion[i]), *to = folder_join(folder, companion[i]);
         if (file_named(from) && !file_named(to))
-            error = copy_as(from, folder, companion[i], manifest);
+            error = copy_as(from, folder, companion[i], true, manifest);
         free(from), free(to);
     }
     free(source), free(own);
@@ -426,7 +441,10 @@ typedef struct {
 static char *copy_one(const char *name, void *arg)
 {
     const Copies *to = arg;
-    return folder_copy(to->source, to->folder, name, to->manifest);
+    char *from = folder_join(to->source, name),
+         *error = copy_as(from, to->folder, name, true, to->manifest);
+    free(from);
+    return error;
 }
 
 char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest)

@@ -64,13 +64,14 @@ cJSON *folder_read_nofollow(const char *folder, const char *name, size_t max, ch
 /* Copies a file and adds it to the manifest, which may be NULL. */
 char *folder_copy(const char *source, const char *folder, const char *name, cJSON *manifest);
 /* Copies the files of a model folder other than config.json and the weights: tokenizer, chat
- * template, remote code. */
+ * template, remote code. JSON, which transformers refuses with a byte order mark, and templates,
+ * which print it, lose it. */
 char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest);
 /* Returns NULL or why one of them could not be copied to a checkpoint, or completed by an export;
  * to be known before the first step. */
 char *folder_check_extras(const char *source);
 /* Copies a tokenizer file of any name to tokenizer.json, together with the files next to it that
- * describe it to other programs; existing files stay. */
+ * describe it to other programs, in the same way; existing files stay. */
 char *folder_copy_tokenizer(const char *file, const char *folder, cJSON *manifest);
 bool folder_is_extra(const char *name);
 /* Sets the CRC-32C and the size of a regular file. */

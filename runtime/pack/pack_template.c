@@ -17,6 +17,7 @@
 #include "runtime/files/json.h"
 #include "runtime/files/names.h"
 #include "runtime/files/sha256.h"
+#include "runtime/files/utf8.h"
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -213,7 +214,8 @@ char *template_read(const char *tokenizer_path, const char **text, const char **
     if (!got)
         return error;
     if (*from == jinja) {
-        *text = got;
+        const size_t mark = utf8_mark(got, n);
+        *text = memmove(got, got + mark, n - mark + 1);
         return NULL;
     }
     cJSON *json = json_parse(got, n, &error);

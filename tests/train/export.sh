@@ -177,6 +177,18 @@ writes "chat again" llama_rows --init-from $exported/chat --data "$scratch/chats
 writes "chat again" llama_rows --out "$scratch/chat_again" --export $exported/chat_again
 verdict "exported again: the same files" "$(for file in generation_config.json chat_template.jinja tokenizer.json \
     tokenizer_config.json; do cmp $exported/chat/$file $exported/chat_again/$file 2>&1; done)"
+# Python's json refuses a byte order mark, and a template prints it: checkpoints and exports have none, and tokenizer and
+# template stay the same.
+cp -r $exported/chat "$scratch/marked"
+for file in {config,generation_config,tokenizer,tokenizer_config}.json chat_template.jinja; do
+    { printf '\xef\xbb\xbf'; cat $exported/chat/$file; } >"$scratch/marked/$file"
+done
+writes "byte order marks" llama_rows --init-from "$scratch/marked" --data "$scratch/chats.jsonl" \
+    --out "$scratch/marked.run" --steps 1
+writes "byte order marks" llama_rows --out "$scratch/marked.run" --export $exported/marked
+verdict "byte order marks are not copied" "$(
+    LC_ALL=C grep -lr $'^\xef\xbb\xbf' $exported/marked "$scratch"/marked.run/checkpoint-*
+    for file in chat_template.jinja tokenizer.json; do cmp $exported/{chat,marked}/$file 2>&1; done)"
 # a file that the first checkpoint or an export would stumble over ends a run before its first step
 cp -r $base "$scratch/broken"
 for text in '{"eos_token_id":' '[256]' ''; do
