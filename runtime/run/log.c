@@ -69,11 +69,11 @@ static double step_value(const Log *l, int i)
     return l->known[i] ? l->sum[i] / (double)l->known[i] : NAN;
 }
 
-/* True if step s has metric i; every step has the loss, i = 0. */
+/* True if step s has metric i; every step has the loss, i = 0, unless --nonfinite skipped it. */
 static bool step_has(const Log *l, int i, const LogStep *s)
 {
     const Metric *m = &l->metrics->step[i];
-    return i == 0 || m->kind == METRIC_COUNT || s->sum[m->per] > 0;
+    return isfinite(s->value[i]) && (i == 0 || m->kind == METRIC_COUNT || s->sum[m->per] > 0);
 }
 
 /* Prints the line of a step if due: record: into the log; on a terminal: at most ten times a
@@ -185,7 +185,7 @@ void log_step(Log *l, int64_t step, const LogStep *s)
             l->known[i]++;
         }
     l->steps++;
-    l->steps_all++;
+    l->steps_all += isfinite(s->value[0]);
     l->work_mark += s->value[m->step_work];
     bool due = step % l->flags->log_every == 0;
     if (due)
@@ -291,7 +291,7 @@ void log_end(Log *l, int64_t step, const char *why)
     add_named(r, "train_%s_per_second", row[work].name,
               rounded((l->all[work] - l->work_first) / seconds, 10));
     add_float(r, "total_flos", flops(l));
-    double loss = l->steps_all ? l->all[0] / (double)l->steps_all : 0.0;
+    double loss = l->steps_all ? l->all[0] / (double)l->steps_all : NAN;
     add_named(r, "train_%s", row[0].name, loss);
     if (why)
         cJSON_AddStringToObject(r, "early_stop", why);

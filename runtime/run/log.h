@@ -55,7 +55,8 @@ typedef struct {
     int64_t nlosses;             /* of the whole run */
     Events events;               /* TensorBoard copy of the records */
     /* Saved with checkpoints: metric sums since the last record, and over all steps of the run
-     * including those before a resume; number of steps in each. */
+     * including those before a resume; number of steps since the last record, and of all steps
+     * with a finite loss. */
     double sum[METRICS_MAX], all[METRICS_MAX];
     int64_t steps, steps_all;
     int64_t known[METRICS_MAX];  /* number of steps since the last record with a defined mean */

@@ -566,6 +566,26 @@ void test_log(const char *scratch)
     cJSON *r = json_parse(got, strlen(got) - 1, &error);
     check(r && cJSON_IsNull(json_get(r, "loss")) && !json_get(r, "targets"), "NaN is null", "%s",
           got);
+    /* --nonfinite skip: means are over the other steps, also after a resume in between */
+    Log skipped = { 0 };
+    for (int64_t s = 5; s <= 6; s++)
+        log_step(&nan, s, &(LogStep){ (double[STEP_ROWS]){ s == 5 ? NAN : 3, 1, 1, 1 },
+            (double[STEP_ROWS]){ s == 5 ? NAN : 3, 1, 1, 1 }, 1, 0, NULL });
+    cJSON *save = cJSON_CreateObject();
+    log_save(&nan, save);
+    char *words = cJSON_Print(save);
+    cJSON_Delete(save);
+    save = cJSON_Parse(words);
+    error = log_load(&skipped, &metrics, save);
+    check(!error && skipped.steps == 2 && skipped.known[LOSS] == 1 && skipped.sum[LOSS] == 3,
+          "a step without a loss is saved", "%s", error ? error : words);
+    log_end(&nan, 6, NULL);
+    free(got);
+    got = read_text(a);
+    cJSON *end = cJSON_Parse(strrchr(got, '{'));
+    check(json_get(end, "train_loss")->valuedouble == 3, "the mean loss leaves out NaN", "%s", got);
+    cJSON_Delete(save), cJSON_Delete(end);
+    free(words);
     log_banner(&(Banner){ .libraries = "cuBLASLt 13.1.0", .model = &model, .flags = &flags,
                           .threads = 2, .weights = "models/x" });
     flags.lr_scale = "linear";
