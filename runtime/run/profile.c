@@ -442,28 +442,29 @@ static int by_value(const void *a, const void *b)
 void bench_run(const Bench *b, const Model *m)
 {
     const int64_t n = b->steps;
-    double *all = malloc(sizeof *all * (size_t)(n + BENCH_WARM)), first_seconds = 0;
-    if (!all)
+    double *rate = malloc(sizeof *rate * (size_t)n), first_seconds = 0, all = 0;
+    if (!rate)
         die(EXIT_INTERNAL, "out of memory for %" PRId64 " timings", n);
-    for (int64_t step = 0; step < n + BENCH_WARM; step++) {
-        double begin = clock_seconds();
-        b->step(b->with, step);
-        all[step] = clock_seconds() - begin;
-        if (step == 0)
+    for (int64_t step = -BENCH_WARM; step < n; step++) {
+        const double begin = clock_seconds(), work = b->step(b->with, step + BENCH_WARM);
+        if (step == -BENCH_WARM)
             first_seconds = clock_seconds() - b->started;
+        if (step < 0)
+            continue;
+        rate[step] = work / (clock_seconds() - begin);
+        all += work;
     }
-    const double *seconds = all + BENCH_WARM;
-    qsort(all + BENCH_WARM, (size_t)n, sizeof *all, by_value);
+    qsort(rate, (size_t)n, sizeof *rate, by_value);
     struct rusage use;
     getrusage(RUSAGE_SELF, &use);
     if (world.rank == 0)
         printf("{\"%s_per_second\": %.1f, \"%s_per_second_min\": %.1f, "
-               "\"%s_per_second_max\": %.1f, \"first_step_seconds\": %.3f, "
+               "\"%s_per_second_max\": %.1f, \"%s\": %.0f, \"first_step_seconds\": %.3f, "
                "\"peak_rss_bytes\": %" PRId64 ", \"planned_bytes\": %" PRId64 ", "
                "\"allocated_bytes\": %" PRId64 ", \"steps\": %" PRId64 ", \"threads\": %d, "
                "\"ranks\": %" PRId64 ", \"recipe\": \"%s\", \"target\": \"%s\"}\n",
-               b->unit, b->work / seconds[n / 2], b->unit, b->work / seconds[n - 1], b->unit,
-               b->work / seconds[0], first_seconds, (int64_t)use.ru_maxrss * 1024, m->planned_bytes,
-               device_used(), n, b->threads, m->ranks, m->recipe, m->target);
-    free(all);
+               b->unit, rate[(n - 1) / 2], b->unit, rate[0], b->unit, rate[n - 1], b->unit, all,
+               first_seconds, (int64_t)use.ru_maxrss * 1024, m->planned_bytes, device_used(), n,
+               b->threads, m->ranks, m->recipe, m->target);
+    free(rate);
 }

@@ -56,9 +56,9 @@ void profile_close(void);
 
 typedef struct {
     int64_t steps;               /* timed steps, after BENCH_WARM warm-up steps */
-    void (*step)(void *with, int64_t step);      /* one full training step on all ranks */
+    double (*step)(void *with, int64_t step);    /* one full training step on all ranks; returns
+                                                    its work, summed over ranks, */
     void *with;
-    double work;                 /* work of one step, summed over ranks, */
     const char *unit;            /* in this unit */
     double started;              /* clock at program start, s */
     int threads;                 /* of this rank */

@@ -152,16 +152,20 @@ static int64_t bench_round(void)
 //@ end
 }
 
-static void bench_step(void *run, int64_t round)
+/* Returns the work of the round, which is that of its data if there are any. */
+static double bench_step(void *run, int64_t round)
 {
     Run *r = run;
     LogStep report;
+    double work = 0;
     for (int64_t i = 0; i < bench_round(); i++) {
         const int64_t step = round * bench_round() + i;
         if (r->trains) {
             train_step(r, step, &report);
+            work += report.sum[objective_metrics.step_work];
             continue;
         }
+        work += (double)objective_work();
         param_groups_begin(step, r->total);
         step_train();
         step_wait();
@@ -169,6 +173,7 @@ static void bench_step(void *run, int64_t round)
         objective_hooks.updated_any(step, r->total);
 //@ end
     }
+    return work;
 }
 
 /* Times whole steps; without --data, on arbitrary tokens. */
@@ -187,7 +192,7 @@ static int bench(Run *r)
         tell_loaded(r);
 //@ end
     bench_run(&(Bench){.steps = f->bench_steps, .step = bench_step, .with = r,
-                       .work = (double)(objective_work() * bench_round()), .started = r->started,
+                       .started = r->started,
                        .threads = omp_get_max_threads(),
                        .unit = objective_metrics.step[objective_metrics.step_work].name}, &model);
     note("next: --profile 20 instead of --bench-steps%s shows kernels by time",

@@ -125,8 +125,8 @@ END
 raw() {                 # ARGS...: into $scratch/log
     "$work/prm_raw/train" --out "$scratch/raw" "$@" >"$scratch/log" 2>"$scratch/err"
 }
-raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer "$tokens" --init-from none --steps 6 \
-    --eval-every 3 || verdict "raw data" "$(tail -n 2 "$scratch/err")"
+files=(--data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer "$tokens" --init-from none)
+raw "${files[@]}" --steps 6 --eval-every 3 || verdict "raw data" "$(tail -n 2 "$scratch/err")"
 verdict "raw data: a run" "$(grep -q 'step 6/6  meta loss .*  score .*  accuracy .*  steps right .*  6 samples' \
     "$scratch/err" || tail -n 4 "$scratch/err"
     for file in config.json model.safetensors tokenizer.json; do
@@ -142,6 +142,13 @@ verdict "the most suspicious first" "$(sed 's/.*"weight": \([^}]*\)}.*/\1/' "$sc
 raw --bench-steps 1
 verdict "two steps and an update of the weights, timed as one" "$(grep -q '^{"tokens_per_second": [1-9].*"steps": 1,' \
     "$scratch/log" || tail -n 2 "$scratch/err")"
+# of data, it counts what the log counts, without padding: here steps 7 and 8
+raw "${files[@]}" --out "$scratch/counted" --steps 8 --log-every 2
+raw "${files[@]}" --out "$scratch/timed" --bench-steps 1
+want=$(sed -n 's/.*"num_tokens": \([0-9]*\),.*/\1/p' "$scratch/counted/history.jsonl" |
+    awk '{ n = $1 - last; last = $1 } END { print n }')
+verdict "timed steps count the tokens of the data" "$(grep -q "^{\"tokens_per_second\": .*, \"tokens\": $want, " \
+    "$scratch/log" || echo "want $want: $(cat "$scratch/log" "$scratch/err")")"
 raw --score "$scratch/ask.jsonl"
 cp "$scratch/log" "$scratch/scores"
 verdict "--score" "$([ "$(grep -c '^{"id":"r[1-6]","score":0\.[0-9]*,"steps":\[0\.[0-9]*,0\.[0-9]*,0\.[0-9]*,0\.[0-9]*\]}$' \
