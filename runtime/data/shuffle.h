@@ -13,7 +13,8 @@
 
 enum { DATA_SAMPLES_MAX = 214748364 };   /* 2^32 / 20: above it randperm uses another method */
 
-/* Sets p[0..n-1] to torch.randperm(n) after manual_seed(seed); n <= DATA_SAMPLES_MAX. */
+/* Sets p[0..n-1] to torch.randperm(n) after manual_seed(seed); n <= DATA_SAMPLES_MAX. PyTorch, too,
+ * shuffles with the lowest 32 bits of a seed. */
 void data_permutation(int32_t *p, int64_t n, uint32_t seed);
 
 typedef struct {

@@ -104,9 +104,11 @@ static void note_unused(void)
 static void check_floors(void)
 {
     for (int i = 0; i < sets.n; i++) {
+        const char *schedule = word(i, SET_FLAG_schedule);
         const double peak = schedule_scaled(word(i, SET_FLAG_lr_scale), number(i, SET_FLAG_lr),
-                                            sets.ranks), floor = number(i, SET_FLAG_min_lr);
-        if (peak > 0 && floor > peak && schedule_floors(word(i, SET_FLAG_schedule)))
+                                            sets.ranks),
+                     floor = schedule_floor(schedule, number(i, SET_FLAG_min_lr));
+        if (peak > 0 && floor > peak && schedule_floors(schedule))
             die(EXIT_CONFIG, "%s %g is above %s %g, the peak of the schedule: lower it",
                 flags_spelt(flag_of(i, SET_FLAG_min_lr)), floor,
                 flags_spelt(flag_of(i, SET_FLAG_lr)), peak);

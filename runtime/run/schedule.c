@@ -60,6 +60,11 @@ bool schedule_warms(const char *name) { return row_of(name)->warms; }
 bool schedule_floors(const char *name) { return row_of(name)->floors; }
 bool schedule_keeps_beta1(const char *name) { return strcmp(name, "onecycle"); }
 
+double schedule_floor(const char *name, double min_lr)
+{
+    return min_lr == 0.0 && !strcmp(name, "polynomial") ? 1e-7 : min_lr;
+}
+
 double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_t warmup,
                    int64_t total)
 {
@@ -68,8 +73,8 @@ double schedule_lr(const char *name, double lr, double min_lr, int64_t s, int64_
         return 0.0;
     if (r->warms && s < warmup)
         return lr * ((double)s / (double)(warmup > 1 ? warmup : 1));
-    double end = !strcmp(name, "polynomial") && min_lr == 0.0 ? 1e-7 : min_lr;
-    return lr * r->factor((double)s, (double)warmup, (double)total, end / lr,
+    return lr * r->factor((double)s, (double)warmup, (double)total,
+                          schedule_floor(name, min_lr) / lr,
                           warmup ? (double)warmup : 10000.0);
 }
 

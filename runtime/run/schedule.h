@@ -17,6 +17,8 @@ double schedule_beta1(const char *name, double beta1, int64_t s, int64_t total);
 bool schedule_warms(const char *name);
 bool schedule_floors(const char *name);
 bool schedule_keeps_beta1(const char *name);
+/* Returns the floor: min_lr, or 1e-7 for polynomial without one, as in transformers. */
+double schedule_floor(const char *name, double min_lr);
 /* Returns the warm-up in updates: below 1, warmup is a fraction of total; a fractional result is
  * rounded "up" or "down". */
 int64_t schedule_warmup(double warmup, const char *round, int64_t total);

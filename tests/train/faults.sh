@@ -117,6 +117,8 @@ refuses "a share that leaves nothing" 88 "of 1 samples, 0 and 1 are for training
     --max-samples 1 --eval-share 0.5
 refuses "a floor above the peak" 80 "--min-lr 1 is above --lr 0.001, the peak of the schedule: lower it" gpt2_tiny $ours \
     --schedule cosine_with_min_lr --lr 1e-3 --min-lr 1
+refuses "a floor of the schedule above the peak" 80 "--min-lr 1e-07 is above --lr 1e-08, the peak of the schedule" \
+    gpt2_tiny $ours --schedule polynomial --lr 1e-8
 # shellcheck disable=SC2086
 "$work/gpt2_tiny/train" $ours --out "$scratch/none" --dry-run --steps 20 --warmup 40 \
     --eval-data $ref/$case/tokens.safetensors >"$scratch/said" 2>&1
