@@ -231,6 +231,16 @@ static void write_modules(const Card *k, const char *what, const char *key)
     }
 }
 
+/* Returns the number of parameters; without those of the adapter's pairs where they are merged. */
+static int64_t parameters(const Card *k)
+{
+    int64_t n = k->m->parameters;
+    for (int i = 0; !k->adapter && i < k->m->ntensors; i++)
+        if (strstr(k->m->tensors[i].name, ".lora_"))
+            n -= model_elements(&k->m->tensors[i]);
+    return n;
+}
+
 static void write_origin(const Card *k)
 {
     const Model *m = k->m;
@@ -244,7 +254,7 @@ static void write_origin(const Card *k)
                                               : "not recorded");
     fprintf(k->to,
             "| objective | %s |\n| family | %s, %" PRId64 " parameters, %" PRId64 " trained |\n",
-            m->objective, m->family, m->parameters, m->trained);
+            m->objective, m->family, parameters(k), m->trained);
     fprintf(k->to, "| precision | %s |\n", m->precision);
     if (k->lora) {
         fprintf(k->to, "| LoRA | rank %g, alpha %g%s", json_get(k->lora, "r")->valuedouble,
@@ -284,6 +294,12 @@ static void write_last(const Card *k, const char *what, const char *key)
             fprintf(k->to, "| %s | %s | %.6g |\n", what, item->string, item->valuedouble);
 }
 
+/* False for a share of the training data where validation files replace it. */
+static bool is_used(const Card *k, int flag)
+{
+    return flag != FLAG_eval_share || !cJSON_GetArraySize(json_get(k->made, "eval_data"));
+}
+
 static void write_training(const Card *k)
 {
     const cJSON *t = k->trainer, *flags = json_get(k->c->file, "flags"),
@@ -310,7 +326,7 @@ static void write_training(const Card *k)
             fprintf(k->to, "%s%.0f", parts[i].text, json_get(layout, parts[i].key)->valuedouble);
     fprintf(k->to, " ranks |\n");
     for (int i = 0; i < FLAG_COUNT; i++) {
-        const char *value = flags_has(i) ? word(flags, flags_name(i)) : NULL;
+        const char *value = flags_has(i) && is_used(k, i) ? word(flags, flags_name(i)) : NULL;
         char *name = flags_spelt(i);
         if (value && *value && strcspn(value, "\n|`<") == strlen(value))
             fprintf(k->to, "| `%s` | %s |\n", name, value);

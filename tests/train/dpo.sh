@@ -174,6 +174,8 @@ verdict "example answers" "$(awk '/^(Input|Reference|Trained|Chosen):$/ { n++ } 
 "$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
     --init-from none --seed 1 --steps 1 --out "$scratch/other" >"$scratch/log" 2>&1 ||
     verdict other "$(tail -n 1 "$scratch/log")"
+verdict "a card without the share that files replace" "$(grep -e 'validation data\|--eval-share' \
+    "$scratch/other/workspace/dpo_mean_fine-tuned/README.md" | diff - <(echo '| validation data | `eval.safetensors` |'))"
 cp "$scratch"/other/.reference_cache/* "$scratch/swapped/.reference_cache"
 line=$("$work/dpo_mean/train" --data $ref/dpo_mean/tokens.safetensors --eval-data $ref/dpo_mean/eval.safetensors \
     --out "$scratch/swapped" --init-from none 2>&1)
@@ -209,7 +211,7 @@ verdict "its files are told" "$(for file in results/{evaluation.json,distributed
 verdict "the final folder is the checkpoint" \
     "$(cmp "$scratch"/raw/{checkpoint-4,workspace/dpo_mean_fine-tuned}/model.safetensors 2>&1)"
 verdict "the final folder has a card" "$(for line in '| objective | dpo |' '| steps | 4 of 4' '| base | model |' \
-    'last validation | eval_loss |'; do
+    'last validation | eval_loss |' '| `--eval-share` | 0.05 |'; do
     grep -qF -- "$line" "$scratch/raw/workspace/dpo_mean_fine-tuned/README.md" || echo "no $line"; done)"
 # A span of an answer that counts for nothing is not part of the prompt, where the answer begins with it.
 sed 's/,"rejected"/,"chosen_masked":[[0,2]]&/' "$scratch/pairs.jsonl" >"$scratch/spans.jsonl"

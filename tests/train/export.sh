@@ -123,7 +123,8 @@ while read -r name case plain bound; do
     [ $name = qwen2_lora ] || continue
     card "$name" $name '^library_name: peft$' '^base_model: "model"$' '^- lora$' '^model = PeftModel.from_pretrained' \
         '^\| LoRA \| rank 4, alpha 8, targets .*down_proj, gate_proj,.* \|$'
-    card "merged $name" $name.merged '^library_name: transformers$' '; merged into the base \|$'
+    card "merged $name" $name.merged '^library_name: transformers$' '; merged into the base \|$' \
+        '^\| family \| qwen2, 49632 parameters, 5760 trained \|$'
     writes "merged $name in 16 bits" $name --out "$scratch/$name" --merge-lora "$exported/$name.as_fp16" \
         --export-dtype fp16
     evaluates $plain $case "merged $name in 16 bits" "$loss" 1e-3 --init-from "$exported/$name.as_fp16"
