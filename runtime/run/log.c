@@ -268,8 +268,9 @@ void log_record(Log *l, int64_t step, cJSON *record)
         cJSON_Delete(record);
 }
 
-/* Returns FLOPs as transformers counts them: per parameter and unit of work (such as a token) 2 in
- * the forward pass, 4 in the backward pass. */
+/* Returns FLOPs by the rule of transformers: per parameter and unit of work (such as a token) 2 in
+ * the forward pass, 4 in the backward pass; here of all parameters, embeddings included, and
+ * without padding. */
 static double flops(const Log *l)
 {
     return 6.0 * (double)l->model->parameters * l->all[l->metrics->step_work];
