@@ -142,8 +142,8 @@ variable() {            # CODE TEXT NAME=VALUE...
     verdict "with $*" "$([ $? = 0 ] || echo "another code"; said variable "$text")"
 }
 for type in bf16 fp8; do
-    variable 80 "ACCELERATE_MIXED_PRECISION is $type, but .*=fp32: start it with --mixed_precision no; programs of objective=ppo \
-have no other$" ACCELERATE_MIXED_PRECISION=$type
+    variable 80 "is $type, but .*=fp32: start it with --mixed_precision no; programs of objective=ppo have no other$" \
+        ACCELERATE_MIXED_PRECISION=$type
 done
 variable 0 '^1 of 81 tasks are done' ACCELERATE_MIXED_PRECISION=no RANK=0 WORLD_SIZE=1
 variable 83 'one process makes all tasks, but launcher torchrun started 2: start run.sh' RANK=1 WORLD_SIZE=2
