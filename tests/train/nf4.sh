@@ -84,12 +84,15 @@ evaluates "adapter over the folder of bitsandbytes" 1e-15 qwen2_nf4 --init-from 
 evaluates "merged model" 1e-6 qwen2_tiny --init-from "$scratch/merged"
 verdict "merged config.json" "$(grep -o 'quantization_config' "$scratch/merged/config.json")"
 
-# refused TEST CODE TEXT [PROGRAM]: the folder moved/
+# refused TEST CODE TEXT [PROGRAM]: the folder moved/, by a run and before it
 refused() {
-    run "${4:-qwen2_nf4}" refused "$scratch/moved" --force
-    local code=$?
-    verdict "refused: $1" "$([ $code = $2 ] && grep -qF -- "$3" "$scratch/refused.log" ||
-        echo "exit $code: $(grep '^rank' "$scratch/refused.log")")"
+    local code how
+    for how in --dry-run ""; do
+        run "${4:-qwen2_nf4}" refused "$scratch/moved" --force ${how:+"$how"}
+        code=$?
+        verdict "refused: $1${how:+, $how}" "$([ $code = $2 ] && grep -qF -- "$3" "$scratch/refused.log" ||
+            echo "exit $code: $(grep '^rank' "$scratch/refused.log")")"
+    done
 }
 edited() {              # FILE SED: a copy with that file edited; lines that are as long leave binary files in order
     cp $quantised/* "$scratch/moved"

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Histories of darkroom by PPO: updates as PyTorch makes them (tests/oracle/ppo.py), a goal's learning curve, the
-# same file with any number of threads, resumed runs, refusals.
+# Histories of darkroom by PPO: updates as PyTorch makes them (tests/oracle/ppo.py), a goal's curve of learning, the
+# same file whatever made it, runs that go on, what is refused.
 source "$(dirname "$0")/lib.sh"
 [ "$BACKEND" = cpu ] || exit 0           # a program for CPUs
 
@@ -142,8 +142,8 @@ variable() {            # CODE TEXT NAME=VALUE...
     verdict "with $*" "$([ $? = 0 ] || echo "another code"; said variable "$text")"
 }
 for type in bf16 fp8; do
-    variable 80 "is $type, but .*=fp32: start it with --mixed_precision no; programs of objective=ppo have no other$" \
-        ACCELERATE_MIXED_PRECISION=$type
+    variable 80 "ACCELERATE_MIXED_PRECISION is $type, but .*=fp32: start it with --mixed_precision no; programs of \
+objective=ppo have no other$" ACCELERATE_MIXED_PRECISION=$type
 done
 variable 0 '^1 of 81 tasks are done' ACCELERATE_MIXED_PRECISION=no RANK=0 WORLD_SIZE=1
 variable 83 'one process makes all tasks, but launcher torchrun started 2: start run.sh' RANK=1 WORLD_SIZE=2
