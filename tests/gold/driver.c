@@ -2,7 +2,7 @@
  *
  * driver config RECIPE [FIELD=VALUE ...]   the Config as text
  * driver parse FILE                        a Config's text read and printed again
- * driver explain FIELD                     its row */
+ * driver explain FIELD ...                 their rows; 1 after the first that has none */
 #include "gen/graph/objectives.h"
 
 #include <string.h>
@@ -15,12 +15,19 @@ int main(int argc, char **argv)
         fputs(text ? config_print(config_parse(text, argv[2])) : "cannot read it\n", stdout);
         return !text;
     }
-    if (argc == 3 && !strcmp(argv[1], "explain")) {
-        config_explain(stdout, argv[2]);
+    if (argc >= 3 && !strcmp(argv[1], "explain")) {
+        for (int i = 2; i < argc; i++) {
+            const long before = ftell(stdout);
+            config_explain(stdout, argv[i]);
+            if (ftell(stdout) == before) {
+                fprintf(stderr, "%s: nothing\n", argv[i]);
+                return 1;
+            }
+        }
         return 0;
     }
     if (argc < 3 || strcmp(argv[1], "config")) {
-        fputs("driver config RECIPE [FIELD=VALUE ...] | parse FILE | explain FIELD\n", stderr);
+        fputs("driver config RECIPE [FIELD=VALUE ...] | parse FILE | explain FIELD ...\n", stderr);
         return 2;
     }
     Config *c = config_fill(recipe_load(argv[2], argv + 3, argc - 3), argv[2]);

@@ -53,8 +53,9 @@ check "scripts that compare take both from compare.sh" "" "$(grep -lE '(\$\(|[|;
 
 # ---- bad recipes: exact message, exit code 1, nothing on stdout
 for lua in $HERE/bad/*.lua; do
-    name=$(basename "$lua" .lua)
-    args=$(head -1 "$lua" | tr -d '\0' | sed -n 's/^-- args: //p')
+    name=${lua##*/} name=${name%.lua} args=
+    read -r first <"$lua"
+    [[ $first != '-- args: '* ]] || args=${first#-- args: }
     case "$args" in *-d*) room=;; *) room="-d config";; esac
     # shellcheck disable=SC2086
     "$GEN" "$lua" $room $args >"$T/out" 2>"$T/err"
@@ -387,13 +388,14 @@ check override/left_out 'gpus = 1' "$(conf recipes/cpu_x2_full.lua gpus= memory.
 check override/left_out_flag "" "$(conf $R run.lr=2e-3 run.lr= | grep '^run.lr ')"
 check override/over_ranks 'gpus = 3  # command line' "$(conf recipes/cpu_x2_full.lua ranks=3 | grep ^gpus)"
 h=$(hash_of $R)
+conf $R | values /dev/stdin >"$T/as_is"
 check hash/length 64 ${#h}
 check hash/name "$h" "$(hash_of $R name=x about=y)"
 sed 's/^return/local twice = 2\n\n\nreturn/; s/micro = 8/micro = 4 * twice/' $R > "$T/moved.lua"
 check hash/lines "$h" "$(hash_of "$T/moved.lua")"
 sed -n 's/^FIELD([a-z_]*, "\([a-z_.]*\)", INT, .*/\1/p' gen/config/fields.def runtime/objectives/*.def | while read -r field; do
     case $field in model.heads|model.kv_heads|model.head_dim) continue;; esac
-    a=$(conf $R "$field=64" | values /dev/stdin | grep "^$field") b=$(conf $R | values /dev/stdin | grep "^$field")
+    a=$(conf $R "$field=64" | values /dev/stdin | grep "^$field") b=$(grep "^$field" "$T/as_is")
     x=$(hash_of $R "$field=64")
     [ -z "$x" ] || [ "$a" = "$b" ] || [ "$x" != "$h" ] || echo "$field"
 done > "$T/same"
@@ -464,8 +466,7 @@ for name in num_gpus nnodes node_rank master_addr master_port use_lora no_lora l
     grep -qx "$name" "$T/theirs" || echo "$name"
 done > "$T/missing"
 check foreign/guides "" "$(cat "$T/missing")"
-check foreign/explained "" "$(while read -r name; do
-    "$B/driver" explain "$name" > "$T/said" 2>&1 && [ -s "$T/said" ] || echo "$name"; done < "$T/theirs")"
+check foreign/explained "" "$(xargs "$B/driver" explain < "$T/theirs" 2>&1 > "$T/said" || echo "of $(wc -l < "$T/theirs")")"
 
 # ---- recipes by name, and settings files of other trainers
 taken() {                                     # word, what stderr says; the Config is that of cpu_tiny
