@@ -6,8 +6,8 @@
 export BACKEND=${BACKEND:-sim}
 source "$(dirname "$0")/lib.sh"
 
-# NAME RECIPE FIELDS: each of gen's families, types, kinds of data and ways through the adapters once, ranks;
-# FULL: the families of the tests, too, whose kernels these have
+# NAME RECIPE FIELDS: each of gen's types, kinds of data and ways through the adapters once, families, ranks; FULL: also
+# mistral, gemma and the families of the tests, whose kernels these have
 programs="
 gpt2_tiny gpt2_tiny
 gpt2_dropout.fp16 gpt2_dropout precision=fp16
@@ -21,10 +21,8 @@ qwen2_dropout.folded qwen2_dropout lora.fold=all
 qwen2_eight.bf16 qwen2_eight precision=bf16 lora.fold=all
 qwen2_rslora.bf16 qwen2_rslora precision=bf16
 qwen2_rslora.bf16.host qwen2_rslora precision=bf16 memory.embedding=host
-gemma_tiny.bf16 gemma_tiny precision=bf16
 gemma3_lora.fp16 gemma3_lora precision=fp16
 qwen3_tiny.bf16 qwen3_tiny precision=bf16
-mistral_tiny mistral_tiny
 mlm_microbert.fp16 mlm_microbert precision=fp16 memory.ffn_rows=16 kernels.logits=16bit
 dpo_sum.fp16 dpo_sum precision=fp16 dpo.shared_prompt=true seq.max=48
 mdm_sft.fp16 mdm_sft precision=fp16 kernels.logits=16bit
@@ -68,6 +66,8 @@ qwen2_lora.bf16 qwen2_lora precision=bf16
 qwen2_eight.bf16.apart qwen2_eight precision=bf16 lora.fold=all kernels.fuse=false
 qwen2_eight.fp16.again qwen2_eight precision=fp16 lora.fold=all memory.recompute=block
 gemma_tiny gemma_tiny
+gemma_tiny.bf16 gemma_tiny precision=bf16
+mistral_tiny mistral_tiny
 gemma3_tiny gemma3_tiny
 gemma3_tiny.bf16 gemma3_tiny precision=bf16
 gemma_lora.folded gemma_lora lora.fold=all
@@ -121,7 +121,7 @@ at=$([ -n "$FULL" ] && echo 7 || echo 2)       # steps before each checkpoint
 # five steps, which are those of rising rates; adapters in fp32 and all weights in fp16 (mlm_microbert) go on to the end
 few() {
     case ${FULL:-$1} in
-    gpt2* | llama* | qwen2_dropout* | qwen2_eight* | qwen2_rslora* | gemma* | qwen3* | mistral*) ;;
+    gpt2* | llama* | qwen2_dropout* | qwen2_eight* | qwen2_rslora* | gemma* | qwen3*) ;;
     *) false ;;
     esac
 }
