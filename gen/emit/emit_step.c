@@ -537,11 +537,19 @@ static void print_call(Str *s, const Call *c, int indent)
     call_print(s, c, indent);
 }
 
-/* Prints the name of the stage of the model that begins at the last op of the group. */
+/* Returns the stage of the model that a group is part of: that of its matrix product, else of its
+ * last op. */
+static const char *stage_of(const Program *p, const Group *group)
+{
+    const bool product = strstr(kernel_row[group->kernel].args, "{mm ");
+    return p->ops[group->first_op + (product ? 0 : group->nops - 1)].stage;
+}
+
+/* Prints the name of the stage that begins with the group. */
 static void print_stage(Str *s, const Program *p, const Group *group, int indent)
 {
-    const char *stage = p->ops[group->first_op + group->nops - 1].stage;
-    const char *before = group > p->groups ? p->ops[group->first_op - 1].stage : NULL;
+    const char *stage = stage_of(p, group);
+    const char *before = group > p->groups ? stage_of(p, group - 1) : NULL;
     if (stage && (!before || strcmp(stage, before)))
         str_print(s, "%*s/* %s */\n", indent, "", text_comment(stage));
 }
