@@ -22,8 +22,11 @@ shim=$scratch/shim.so
 gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o "$shim" tests/checkpoint/shim.c -ldl ||
     { verdict shim.c "does not compile"; exit 1; }
 
-# slow RUN NAME FLAG...: as ran, where each call of the disk takes up to 20 ms: several steps
-slow() { LD_PRELOAD=$shim BAD_DISK="$scratch/$1 7 20000 0" run "$2" "$1" "${@:3}"; }
+# slow RUN NAME FLAG...: as ran, where each call of the disk takes up to 20 ms, 60 on the simulator: a save takes longer
+# than the steps between two
+delay=20000
+[ "$BACKEND" = cpu ] || delay=60000
+slow() { LD_PRELOAD=$shim BAD_DISK="$scratch/$1 7 $delay 0" run "$2" "$1" "${@:3}"; }
 # plain FILE: what does not name the recipe, nor the time that a run took
 plain() {
     case $1 in
