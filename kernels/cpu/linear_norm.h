@@ -156,7 +156,7 @@ static inline void linear_add_rmsnorm_fwd(act_t *sum, act_t *y, float *rstd, con
 /* Operands of the gradients; sums of a block of rows: parts (REDUCE_PARTS, stride). */
 typedef struct {
     act_t *dx;
-    const act_t *add, *res;      /* added to the gradient before the norm; after it, or NULL */
+    const act_t *add, *res;      /* added before and after the norm's gradient, or NULL */
     const act_t *x;              /* input of the norm */
     const wt_t *w;
     const float *mean, *rstd;
@@ -225,66 +225,35 @@ static inline void linear_norm_bwd_(GemmRowsFunction *run, LinearNormBwd *with, 
                   ws);
 }
 
-/* dw, db of the sums, overwritten (beta 0) or added to (1). */
-static inline void linear_norm_layernorm_sums_(float *dw, float *db, const LinearNormBwd *with,
-                                               int beta)
+/* dx = res + the gradient of LN at x, of its gradient dy w + add; add, res: NULL: without. dw, db:
+ * of norm_w and the norm's bias, overwritten (beta 0) or added to (1). mm, here and below: as of
+ * linear_dx; ws: linear_layernorm_bwd_workspace(N) bytes. dx may be add or res. */
+static inline void linear_dx_layernorm_bwd(float *dw, float *db, act_t *dx, const act_t *dy,
+                                           const wt_t *w, const act_t *add, const act_t *x,
+                                           const wt_t *norm_w, const float *mean,
+                                           const float *rstd, const act_t *res, Gemm *mm, int beta,
+                                           void *ws)
 {
-    part_sum(dw, with->parts, with->stride, with->N, beta);
-    part_sum(db, with->parts + with->N, with->stride, with->N, beta);
-}
-
-/* dx = res + the gradient of LN at x, of its gradient dy w; dw, db: of norm_w and the norm's bias.
- * mm, here and below: as of linear_dx; ws: linear_layernorm_bwd_workspace(N) bytes. dx may be
- * res. */
-static inline void linear_dx_layernorm_bwd_add(float *dw, float *db, act_t *dx, const act_t *dy,
-                                               const wt_t *w, const act_t *x, const wt_t *norm_w,
-                                               const float *mean, const float *rstd,
-                                               const act_t *res, Gemm *mm, int beta, void *ws)
-{
-    LinearNormBwd with = { .dx = dx, .res = res, .x = x, .w = norm_w, .mean = mean, .rstd = rstd,
-                           .stride = 2 * mm->n };
+    LinearNormBwd with = { .dx = dx, .add = add, .res = res, .x = x, .w = norm_w, .mean = mean,
+                           .rstd = rstd, .stride = 2 * mm->n };
     linear_norm_bwd_(linear_norm_layernorm_bwd_rows_, &with, dy, w, mm, ws);
-    linear_norm_layernorm_sums_(dw, db, &with, beta);
+    part_sum(dw, with.parts, with.stride, with.N, beta);
+    part_sum(db, with.parts + with.N, with.stride, with.N, beta);
 }
 
 /* And bias = column sums of dx, of bias_beta. ws: linear_layernorm_bwd_bias_workspace(N) bytes. */
-static inline void linear_dx_layernorm_bwd_add_bias(float *bias, float *dw, float *db, act_t *dx,
-                                                    const act_t *dy, const wt_t *w, const act_t *x,
-                                                    const wt_t *norm_w, const float *mean,
-                                                    const float *rstd, const act_t *res, Gemm *mm,
-                                                    int beta,
-                                                    int bias_beta, void *ws)
+static inline void linear_dx_layernorm_bwd_bias(float *bias, float *dw, float *db, act_t *dx,
+                                                const act_t *dy, const wt_t *w, const act_t *add,
+                                                const act_t *x, const wt_t *norm_w,
+                                                const float *mean, const float *rstd,
+                                                const act_t *res, Gemm *mm, int beta,
+                                                int bias_beta, void *ws)
 {
-    LinearNormBwd with = { .dx = dx, .res = res, .x = x, .w = norm_w, .mean = mean, .rstd = rstd,
-                           .stride = 3 * mm->n };
+    LinearNormBwd with = { .dx = dx, .add = add, .res = res, .x = x, .w = norm_w, .mean = mean,
+                           .rstd = rstd, .stride = 3 * mm->n };
     linear_norm_bwd_(linear_norm_layernorm_bwd_bias_rows_, &with, dy, w, mm, ws);
-    linear_norm_layernorm_sums_(dw, db, &with, beta);
-    part_sum(bias, with.parts + 2 * with.N, with.stride, with.N, bias_beta);
-}
-
-/* dx = the gradient of LN at x, of its gradient dy w + add. dx may be add. */
-static inline void linear_dx_add_layernorm_bwd(float *dw, float *db, act_t *dx, const act_t *dy,
-                                               const wt_t *w, const act_t *add, const act_t *x,
-                                               const wt_t *norm_w, const float *mean,
-                                               const float *rstd, Gemm *mm, int beta, void *ws)
-{
-    LinearNormBwd with = { .dx = dx, .add = add, .x = x, .w = norm_w, .mean = mean, .rstd = rstd,
-                           .stride = 2 * mm->n };
-    linear_norm_bwd_(linear_norm_layernorm_bwd_rows_, &with, dy, w, mm, ws);
-    linear_norm_layernorm_sums_(dw, db, &with, beta);
-}
-
-static inline void linear_dx_add_layernorm_bwd_bias(float *bias, float *dw, float *db, act_t *dx,
-                                                    const act_t *dy, const wt_t *w,
-                                                    const act_t *add, const act_t *x,
-                                                    const wt_t *norm_w, const float *mean,
-                                                    const float *rstd, Gemm *mm, int beta,
-                                                    int bias_beta, void *ws)
-{
-    LinearNormBwd with = { .dx = dx, .add = add, .x = x, .w = norm_w, .mean = mean, .rstd = rstd,
-                           .stride = 3 * mm->n };
-    linear_norm_bwd_(linear_norm_layernorm_bwd_bias_rows_, &with, dy, w, mm, ws);
-    linear_norm_layernorm_sums_(dw, db, &with, beta);
+    part_sum(dw, with.parts, with.stride, with.N, beta);
+    part_sum(db, with.parts + with.N, with.stride, with.N, beta);
     part_sum(bias, with.parts + 2 * with.N, with.stride, with.N, bias_beta);
 }
 

@@ -41,7 +41,7 @@ Node *parse_expression(JinjaTemplate *t);
 /* One expression, or several separated by commas: a tuple. conditions: with "x if y else z".
  * end_name: a name that ends the tuple after a comma, or NULL. */
 Node *parse_tuple(JinjaTemplate *t, bool conditions, const char *end_name);
-/* A filter and its arguments, after "|"; of: what it is applied to, or NULL. */
+/* A filter and its arguments, after "|"; of: its operand, or NULL. */
 Node *parse_filter(JinjaTemplate *t, Node *of);
 /* True for the constants true, false and none, also capitalised; sets *to. */
 bool parse_constant(const char *name, Value *to);

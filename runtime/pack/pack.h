@@ -309,8 +309,8 @@ enum {
     PACK_VERSION = 2,            /* changes when the same data give other records */
     PACK_NAME = 32               /* hexadecimal digits of a folder in the cache */
 };
-/* Ends the name of a folder in the cache with records of JSON rows; changes when only some rows
- * give other records, which then have another fingerprint. -2: answers begin as in TRL. */
+/* End of the name of a cache folder with records of JSON rows: the version of the rules by which
+ * only some rows give other records, and so another fingerprint. -2: answers begin as in TRL. */
 #define PACK_ROWS "-2"
 #define PACK_SYSTEM "Work out the answer to the question step by step, then state the result."
 

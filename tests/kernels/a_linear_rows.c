@@ -189,26 +189,26 @@ static void norms_backward(RowsCase *t, int beta)
 
     layernorm_bwd_add(want.dw, want.db, want.dx, t->product, x, w, mean, rstd, res, R, N, beta,
                       t->ws);
-    linear_dx_layernorm_bwd_add(got.dw, got.db, got.dx, t->x, t->w, x, w, mean, rstd, res, &mm,
-                                beta, t->ws);
+    linear_dx_layernorm_bwd(got.dw, got.db, got.dx, t->x, t->w, NULL, x, w, mean, rstd, res, &mm,
+                            beta, t->ws);
     check_gradients("LayerNorm backward", t, &got, &want);
     layernorm_bwd_add(want.dw, want.db, want.dx, t->product, x, w, mean, rstd, res, R, N, beta,
                       t->ws);
     bias_grad(want.bias, want.dx, R, N, !beta, t->ws);
-    linear_dx_layernorm_bwd_add_bias(got.bias, got.dw, got.db, got.dx, t->x, t->w, x, w, mean, rstd,
-                                     res, &mm, beta, !beta, t->ws);
+    linear_dx_layernorm_bwd_bias(got.bias, got.dw, got.db, got.dx, t->x, t->w, NULL, x, w, mean,
+                                 rstd, res, &mm, beta, !beta, t->ws);
     check_gradients("LayerNorm backward and column sums", t, &got, &want);
 
     add_fwd(want.dy, t->product, res, R * N);
     layernorm_bwd(want.dw, want.db, want.dx, want.dy, x, w, mean, rstd, R, N, beta, t->ws);
-    linear_dx_add_layernorm_bwd(got.dw, got.db, got.dx, t->x, t->w, res, x, w, mean, rstd, &mm,
-                                beta, t->ws);
+    linear_dx_layernorm_bwd(got.dw, got.db, got.dx, t->x, t->w, res, x, w, mean, rstd, NULL, &mm,
+                            beta, t->ws);
     check_gradients("LayerNorm backward of a sum", t, &got, &want);
     layernorm_bwd(want.dw, want.db, want.dx, want.dy, x, w, mean, rstd, R, N, beta, t->ws);
     bias_grad(want.bias, want.dx, R, N, !beta, t->ws);
     memcpy(got.dx, res, sizeof *res * (size_t)(R * N));
-    linear_dx_add_layernorm_bwd_bias(got.bias, got.dw, got.db, got.dx, t->x, t->w, got.dx, x, w,
-                                     mean, rstd, &mm, beta, !beta, t->ws);
+    linear_dx_layernorm_bwd_bias(got.bias, got.dw, got.db, got.dx, t->x, t->w, got.dx, x, w, mean,
+                                 rstd, NULL, &mm, beta, !beta, t->ws);
     check_gradients("in place, and column sums", t, &got, &want);
 }
 
