@@ -90,16 +90,22 @@ static inline void gemm_finish_tile(float *c, int64_t ldc, const float *tile, in
         }
 }
 
+/* Lines that a tile k units deep prefetches. */
+static inline int64_t gemm_share(const GemmTiles *t, int64_t k)
+{
+    return (k + t->steps - 1) / t->steps;
+}
+
 /* Sets what the next tile prefetches: a share, or one line again and again. */
-static inline void gemm_take_share(GemmAhead *ahead, GemmInput *in)
+static inline void gemm_take_share(GemmAhead *ahead, int64_t share, GemmInput *in)
 {
     GemmLines *lines = ahead->a.taken < ahead->a.shares ? &ahead->a : &ahead->b;
-    in->step = 0, in->left = in->k + 1;
+    in->step = 0, in->left = share + 1;
     ahead->due += ahead->count;
     if (ahead->due < ahead->tiles || lines->taken == lines->shares)
         return;
     ahead->due -= ahead->tiles;
-    const int64_t first = lines->taken++ * in->k;
+    const int64_t first = lines->taken++ * share;
     const int64_t row = first / lines->lines, line = first % lines->lines;
     in->ahead = lines->from + row * lines->stride + line * GEMM_LINE;
     in->step = GEMM_LINE, in->left = lines->lines - line, in->lines = lines->lines;
@@ -143,7 +149,7 @@ static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPac
     const int vectors = columns > t->lanes ? 2 : 1, width = vectors * t->lanes;
     const bool direct = !finish->transposed && (columns == width || t->lanes > 8);
     const int64_t ci = finish->transposed && !finish->rounded ? 1 : ldc;
-    const int64_t to = finish->transposed ? 1 : finish->ld;
+    const int64_t to = finish->transposed ? 1 : finish->ld, share = gemm_share(t, p->k);
     const GemmFinish raw = { .scale = 1, .columns = width };
     act_t *rounded = finish->rounded;
     GemmInput in = { .b = b, .ahead = (const char *)b, .ai = p->ai, .ldb = ldb, .k = p->k };
@@ -166,7 +172,7 @@ static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPac
             a = (const char *)p->rows + i * (int64_t)sizeof(float);
         else if (p->strips)
             a = (const char *)(p->a + strip * GEMM_STRIP * GEMM_DEPTH + at);
-        gemm_take_share(&p->ahead, &in);
+        gemm_take_share(&p->ahead, share, &in);
         while (t->rows[vectors - 1][size] > left)
             size++;
         const int rows = t->rows[vectors - 1][size];
@@ -343,12 +349,14 @@ static inline GemmPacked gemm_divide(void *ws, int64_t bytes, int64_t depth, boo
 
 /* ---- prefetching ------------------------------------------------------------------------ */
 
-/* Lines of rows of n elements at x, ld elements apart, in shares of k lines. */
-static inline GemmLines gemm_lines(const act_t *x, int64_t ld, int64_t rows, int64_t n, int64_t k)
+/* Lines of rows of n elements at x, ld elements apart, in shares of tiles k units deep. */
+static inline GemmLines gemm_lines(const GemmTiles *t, const act_t *x, int64_t ld, int64_t rows,
+                                   int64_t n, int64_t k)
 {
     const int64_t lines = (n * (int64_t)sizeof *x + GEMM_LINE - 1) / GEMM_LINE;
+    const int64_t share = gemm_share(t, k);
     return (GemmLines){ .from = (const char *)x, .stride = ld * (int64_t)sizeof *x, .lines = lines,
-                        .shares = (rows * lines + k - 1) / k };
+                        .shares = (rows * lines + share - 1) / share };
 }
 
 /* Two-vector tiles of C (m, n). */
@@ -372,8 +380,8 @@ static inline GemmAhead gemm_next_depth(const GemmPacked *p, const GemmShape *s,
 {
     GemmAhead ahead = { .tiles = gemm_tile_count(t, m, n) };
     if (k > 0) {
-        ahead.a = gemm_lines(a, s->al, k, m, p->k);
-        ahead.b = gemm_lines(b, s->bl, k, n, p->k);
+        ahead.a = gemm_lines(t, a, s->al, k, m, p->k);
+        ahead.b = gemm_lines(t, b, s->bl, k, n, p->k);
     }
     ahead.count = ahead.a.shares + ahead.b.shares;
     return ahead;
@@ -386,8 +394,8 @@ static inline GemmAhead gemm_next_rows(const GemmPacked *p, const GemmShape *s, 
 {
     GemmAhead ahead = { .tiles = gemm_tile_count(t, m, n) };
     if (rows > 0)
-        ahead.a = p->strips ? gemm_lines(a, s->al, k, rows, p->k)
-                            : gemm_lines(a, s->ai, rows, k, p->k);
+        ahead.a = p->strips ? gemm_lines(t, a, s->al, k, rows, p->k)
+                            : gemm_lines(t, a, s->ai, rows, k, p->k);
     ahead.count = ahead.a.shares;
     return ahead;
 }
@@ -395,8 +403,9 @@ static inline GemmAhead gemm_next_rows(const GemmPacked *p, const GemmShape *s, 
 /* In bf16, where packing is a larger part of a product: lines of the next block of B, after the one
  * that has columns from j0 on and ends before l. again: the columns are read again, for other
  * rows. */
-static inline GemmLines gemm_next_block(const GemmPacked *p, const GemmShape *s, const act_t *b,
-                                        int64_t l, int64_t j0, int64_t n, int64_t depth, bool again)
+static inline GemmLines gemm_next_block(const GemmTiles *t, const GemmPacked *p, const GemmShape *s,
+                                        const act_t *b, int64_t l, int64_t j0, int64_t n,
+                                        int64_t depth, bool again)
 {
     if (l == s->k)
         l = 0, j0 += again ? 0 : p->columns;
@@ -405,8 +414,8 @@ static inline GemmLines gemm_next_block(const GemmPacked *p, const GemmShape *s,
     const int64_t k = s->k - l < depth ? s->k - l : depth;
     const int64_t columns = n - j0 < p->columns ? n - j0 : p->columns;
     b += l * s->bl + j0 * s->bj;
-    return s->bl == 1 ? gemm_lines(b, s->bj, columns, k, p->k)
-                      : gemm_lines(b, s->bl, k, columns, p->k);
+    return s->bl == 1 ? gemm_lines(t, b, s->bj, columns, k, p->k)
+                      : gemm_lines(t, b, s->bl, k, columns, p->k);
 }
 
 /* Gives the row block that ends with `done` of a block's rows its part of the lines. All are due
@@ -469,7 +478,7 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
                 if (small)
                     p.ahead = gemm_next_depth(&p, s, a0 + k * s->al, b0 + k * s->bl, end - i0,
                                               columns, next_k, t);
-                GemmLines next = gemm_next_block(&p, s, b, l + k, j0, n, depth, end < m);
+                GemmLines next = gemm_next_block(t, &p, s, b, l + k, j0, n, depth, end < m);
                 for (int64_t i = i0; i < end; i += block) {
                     const int64_t rows = end - i < block ? end - i : block;
                     const int64_t left = end - i - rows;

@@ -6,41 +6,33 @@
  * Out:   GemmTile and GemmPack functions and the table of them.
  * Keeps: each element has a lane of its own and is summed in the order of k, so bits do not depend
  *        on the rows of a tile; of fused multiply-adds neither on the width, nor on the
- *        optimisation level (hence intrinsics: a compiler may or may not contract a * b + c). */
+ *        optimisation level: see micro.h. */
 #if MICRO_LANES == 16
 #define MICRO_TALL 12            /* rows by two vectors: 24 sums in 32 registers */
 #define MICRO_HEIGHTS { 12, 8, 4, 1 }
-#define V(name) _mm512_##name##_ps
 #ifdef MICRO_PAIRS
 #define MICRO(name) gemm_pairs_##name
 #define MICRO_NAME "AVX512_BF16"
 #define MICRO_VALUES 2
 #define MICRO_DEPTH GEMM_DEEP
 #define MICRO_TARGET target("avx512f,avx512bw,avx512vl,avx512bf16"), optimize("O3")
-#define MICRO_ADD(a, b, sum) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
 #else
 #define MICRO(name) gemm_16_##name
 #define MICRO_NAME "AVX-512"
 #define MICRO_TARGET target("avx512f,avx512bw,avx512vl"), optimize("O3")
 #endif
-typedef __m512 MICRO(Vector);
 #else
 #define MICRO(name) gemm_8_##name
 #define MICRO_NAME "AVX2"
 #define MICRO_TARGET optimize("O3")
 #define MICRO_TALL 6             /* 12 in 16 */
 #define MICRO_HEIGHTS { 6, 4, 1 }
-#define V(name) _mm256_##name##_ps
-typedef __m256 MICRO(Vector);
 #endif
-typedef float __attribute__((may_alias, aligned(2))) MICRO(Float);
 #ifndef MICRO_PAIRS
 #define MICRO_VALUES 1
 #define MICRO_DEPTH GEMM_DEPTH
-#define MICRO_ADD(a, b, sum) V(fmadd)(a, b, sum)
 #endif
-#define MICRO_INLINE static inline __attribute__((MICRO_TARGET, always_inline))
-#define MICRO_CALL static __attribute__((MICRO_TARGET, noinline))
+#include "micro.h"
 
 #if MICRO_LANES == 16
 MICRO_INLINE __mmask16 MICRO(mask)(int n)
@@ -115,7 +107,7 @@ MICRO_INLINE void MICRO(store)(act_t *y, MICRO(Vector) v, int n)
 /* ---- tiles ------------------------------------------------------------------------------ */
 
 /* The last operation on a tile's sums, of which the first vectors have n0 and n1 columns of C. */
-MICRO_INLINE void MICRO(finish)(MICRO(Vector) acc[GEMM_STRIP][2], float *c, int64_t ldc, act_t *y,
+MICRO_INLINE void MICRO(finish)(MICRO(Vector) *acc, float *c, int64_t ldc, act_t *y,
                                 const GemmFinish *finish, const int rows, const int vectors,
                                 const int n0, const int n1)
 {
@@ -127,23 +119,23 @@ MICRO_INLINE void MICRO(finish)(MICRO(Vector) acc[GEMM_STRIP][2], float *c, int6
     {                                                                                              \
         const int64_t j = v * MICRO_LANES;                                                         \
         const int n = v ? n1 : n0;                                                                 \
+        MICRO(Vector) *sum = acc + r * vectors + v;                                                \
         statement;                                                                                 \
     }
     if (y && finish->add)
-        MICRO_EACH(acc[r][v] = V(add)(acc[r][v], MICRO(load_floats)(c + r * ldc + j, n)))
+        MICRO_EACH(*sum = V(add)(*sum, MICRO(load_floats)(c + r * ldc + j, n)))
     if (finish->bias)
-        MICRO_EACH(acc[r][v] = V(add)(acc[r][v], MICRO(load_floats)(finish->bias + j, n)))
+        MICRO_EACH(*sum = V(add)(*sum, MICRO(load_floats)(finish->bias + j, n)))
     if (!y && finish->add)
         MICRO_EACH(MICRO(store_floats)(
-            c + r * ldc + j,
-            V(fmadd)(scale, acc[r][v], MICRO(load_floats)(c + r * ldc + j, n)), n))
+            c + r * ldc + j, V(fmadd)(scale, *sum, MICRO(load_floats)(c + r * ldc + j, n)), n))
     else if (!y)
-        MICRO_EACH(MICRO(store_floats)(c + r * ldc + j, V(mul)(scale, acc[r][v]), n))
+        MICRO_EACH(MICRO(store_floats)(c + r * ldc + j, V(mul)(scale, *sum), n))
     else if (finish->onto)
         MICRO_EACH(MICRO(store)(y + r * ldy + j,
-                                V(fmadd)(scale, acc[r][v], MICRO(load)(y + r * ldy + j, n)), n))
+                                V(fmadd)(scale, *sum, MICRO(load)(y + r * ldy + j, n)), n))
     else
-        MICRO_EACH(MICRO(store)(y + r * ldy + j, V(mul)(scale, acc[r][v]), n))
+        MICRO_EACH(MICRO(store)(y + r * ldy + j, V(mul)(scale, *sum), n))
 #undef MICRO_EACH
 }
 
@@ -152,17 +144,11 @@ MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, const G
                                    const GemmFinish *finish, const int rows, const int vectors,
                                    const bool strips)
 {
-    const float *b = in->b;
     const char *ahead = in->ahead;
-    const int64_t k = in->k, ai = in->ai, ldb = in->ldb, step = in->step;
+    const int64_t step = in->step;
     int64_t left = in->left;
-    const char *third[4];        /* every third row: these and one stride fit in registers */
-#pragma GCC unroll 4
-    for (int r = 0; r < rows; r += 3) {
-        third[r / 3] = a + r * ai;
-        __asm__("" : "+r"(third[r / 3]));
-    }
-    MICRO(Vector) acc[GEMM_STRIP][2];
+    MICRO(Operands) from = MICRO(operands)(a, in->ai, in->b, in->ldb, rows, strips);
+    MICRO(Vector) acc[2 * GEMM_STRIP];
     act_t *y = finish->rounded;
     const int64_t ldy = finish->ld, last = vectors * MICRO_LANES - 1;
     const float *to = c;
@@ -176,49 +162,25 @@ MICRO_INLINE void MICRO(registers)(float *c, int64_t ldc, const char *a, const G
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++)
             __builtin_prefetch(y + r * ldy, 1);
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++)
-            acc[r][v] = V(setzero)();
-    for (int64_t l = 0; l < k; l++, b += ldb) {
-        MICRO(Vector) columns[2];
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * vectors; i++)
+        acc[i] = V(setzero)();
+    int64_t k = in->k;
+    for (; k >= MICRO_STEPS; k -= MICRO_STEPS) {
         __builtin_prefetch(ahead);
         ahead += step;
         if (--left == 0)
             left = in->lines, ahead += in->skip;
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++)
-            columns[v] = V(loadu)(b + v * MICRO_LANES);
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            const char *at = strips ? a + r * (int)sizeof(float) : third[r / 3] + r % 3 * ai;
-            const MICRO(Vector) row = V(set1)(*(const MICRO(Float) *)(const void *)at);
-#pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++)
-                acc[r][v] = MICRO_ADD(row, columns[v], acc[r][v]);
-        }
-        a += ai;
 #pragma GCC unroll 4
-        for (int r = 0; r < rows; r += 3)
-            third[r / 3] += sizeof(float);
+        for (int u = 0; u < MICRO_STEPS; u++)
+            MICRO(step)(acc, &from, rows, vectors, strips);
     }
-    const float *row = in->term_a;
-    b = in->term_b;
-    for (int64_t l = strips ? 0 : in->term; l > 0; l--, row++, b += vectors * MICRO_LANES) {
-        MICRO(Vector) columns[2];
-#pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++)
-            columns[v] = V(loadu)(b + v * MICRO_LANES);
-#pragma GCC unroll 12
-        for (int r = 0; r < rows; r++) {
-            const MICRO(Vector) unit =
-                V(set1)(*(const MICRO(Float) *)(const void *)(row + r * GEMM_TERM_STRIDE));
-#pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++)
-                acc[r][v] = MICRO_ADD(unit, columns[v], acc[r][v]);
-        }
-    }
+    for (; MICRO_STEPS > 1 && k > 0; k--)
+        MICRO(step)(acc, &from, rows, vectors, strips);
+    from = MICRO(operands)(in->term_a, GEMM_TERM_STRIDE * (int)sizeof(float), in->term_b,
+                           vectors * MICRO_LANES, rows, strips);
+    for (k = strips ? 0 : in->term; k > 0; k--)
+        MICRO(step)(acc, &from, rows, vectors, strips);
     /* addresses of rows: cheaper computed again than kept */
     __asm__("" : "+r"(c), "+r"(y));
     if (MICRO_LANES == 8 || finish->columns >= vectors * MICRO_LANES)
@@ -409,6 +371,7 @@ static const GemmTiles MICRO(tiles) = {
     .name = MICRO_NAME,
     .lanes = MICRO_LANES,
     .values = MICRO_VALUES,
+    .steps = MICRO_STEPS,
     .depth = MICRO_DEPTH,
     .rows = { { 12, 4, 1 }, MICRO_HEIGHTS },
     .tile = { { { MICRO(rows_12_1), MICRO(strip_12_1) },
@@ -432,9 +395,10 @@ static const GemmTiles MICRO(tiles) = {
 #undef MICRO_TALL
 #undef MICRO_HEIGHTS
 #undef MICRO_TARGET
+#undef MICRO_LANES
+#undef MICRO_STEPS
 #undef MICRO_ADD
 #undef MICRO_INLINE
 #undef MICRO_CALL
-#undef MICRO_LANES
-#undef MICRO_PAIRS
 #undef V
+#undef MICRO_PAIRS

@@ -68,9 +68,9 @@ static inline void gemm_rows_block_(const GemmRowsCall *g, float *c, int64_t i, 
         p.b = g->packed_b + l * gemm_rows_columns_(s);
         p.ahead = (GemmAhead){ .tiles = gemm_tile_count(g->t, rows, s->n) };
         if (l == 0 && next > 0)
-            p.ahead.a = gemm_lines(a + rows * s->ai, s->ai, next, s->k, p.k);
+            p.ahead.a = gemm_lines(g->t, a + rows * s->ai, s->ai, next, s->k, p.k);
         if (l == 0 && g->then->reads)
-            p.ahead.b = gemm_lines(g->then->reads + i * width, width, rows, width, p.k);
+            p.ahead.b = gemm_lines(g->t, g->then->reads + i * width, width, rows, width, p.k);
         p.ahead.count = p.ahead.a.shares + p.ahead.b.shares;
         gemm_pack_a(&p, s, a + l, rows, p.k, g->t);
         GemmFinish finish = { .bias = l ? NULL : g->bias, .scale = 1, .add = l > 0 };

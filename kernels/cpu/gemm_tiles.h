@@ -70,6 +70,7 @@ typedef void GemmPack(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t
 typedef struct {
     const char *name;
     int lanes, values;           /* of a vector, of a unit */
+    int steps;                   /* of k from one prefetched line to the next */
     int depth;                   /* units of k at a time, see gemm_depth() */
     int rows[2][GEMM_HEIGHTS];
     GemmTile *tile[2][GEMM_HEIGHTS][2];

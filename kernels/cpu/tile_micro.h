@@ -3,75 +3,56 @@
  *
  * In:    a Tile, see tile.h.
  * Out:   TileRegisters functions and the table of them.
- * Keeps: each element has a lane of its own and is summed in the order of k by fused multiply-adds
- *        (hence intrinsics: a compiler may or may not contract a * b + c), so bits depend neither
- *        on the tile nor on the width. */
+ * Keeps: each element has a lane of its own and is summed in the order of k by fused multiply-adds,
+ *        so bits depend neither on the tile nor on the width. */
 #if MICRO_LANES == 16
-#define V(name) _mm512_##name##_ps
 #define MICRO(name) tile_16_##name
 #define MICRO_TARGET target("avx512f"), optimize("O3")
-typedef __m512 MICRO(Vector);
 #else
-#define V(name) _mm256_##name##_ps
 #define MICRO(name) tile_8_##name
 #define MICRO_TARGET optimize("O3")
-typedef __m256 MICRO(Vector);
 #endif
+#include "micro.h"
 
 /* rows x vectors of C. Both counts and `transposed` are constants of each call. */
-static inline __attribute__((MICRO_TARGET, always_inline)) void
-MICRO(registers)(const Tile *p, float *c, const float *a, const float *b, const int rows,
-                 const int vectors, const bool transposed)
+MICRO_INLINE void MICRO(registers)(const Tile *p, float *c, const float *a, const float *b,
+                                   const int rows, const int vectors, const bool transposed)
 {
-    MICRO(Vector) acc[24][4];
-    const int64_t ldc = p->ldc, ldb = p->ldb, lda = p->lda;
-    const float *third[8];       /* every third row: these and one stride fit in registers */
-#pragma GCC unroll 8
-    for (int r = 0; r < rows && !transposed; r += 3) {
-        third[r / 3] = a + r * lda;
-        __asm__("" : "+r"(third[r / 3]));
-    }
-    float *to = c;
+    MICRO(Vector) acc[24];
+    const int64_t ldc = p->ldc;
+    MICRO(Operands) from = MICRO(operands)(a, p->lda * (int64_t)sizeof *a, b, p->ldb, rows,
+                                           transposed);
+    const float *row = c;
     const bool add = p->add;
 #pragma GCC unroll 24
-    for (int r = 0; r < rows; r++, to += ldc)
+    for (int r = 0; r < rows; r++, row += ldc)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            acc[r][v] = add ? V(loadu)(to + v * MICRO_LANES) : V(setzero)();
-    for (int64_t l = p->k; l > 0; l--, b += ldb) {
-        MICRO(Vector) columns[4];
+            acc[r * vectors + v] = add ? V(loadu)(row + v * MICRO_LANES) : V(setzero)();
+    int64_t k = p->k;
+    for (; k >= MICRO_STEPS; k -= MICRO_STEPS)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; v++)
-            columns[v] = V(loadu)(b + v * MICRO_LANES);
-#pragma GCC unroll 24
-        for (int r = 0; r < rows; r++) {
-            const MICRO(Vector) row = V(set1)(transposed ? a[r] : third[r / 3][r % 3 * lda]);
-#pragma GCC unroll 4
-            for (int v = 0; v < vectors; v++)
-                acc[r][v] = V(fmadd)(row, columns[v], acc[r][v]);
-        }
-        a += lda;
-#pragma GCC unroll 8
-        for (int r = 0; r < rows && !transposed; r += 3)
-            third[r / 3]++;
-    }
+        for (int u = 0; u < MICRO_STEPS; u++)
+            MICRO(step)(acc, &from, rows, vectors, transposed);
+    for (; MICRO_STEPS > 1 && k > 0; k--)
+        MICRO(step)(acc, &from, rows, vectors, transposed);
     __asm__("" : "+r"(c));       /* addresses of rows: cheaper computed again than kept */
 #pragma GCC unroll 24
     for (int r = 0; r < rows; r++, c += ldc)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++)
-            V(storeu)(c + v * MICRO_LANES, acc[r][v]);
+            V(storeu)(c + v * MICRO_LANES, acc[r * vectors + v]);
 }
 
 /* One function a tile: inlined into a caller, sums would lose registers to it. */
 #define MICRO_TILE(rows, vectors)                                                                  \
-    static __attribute__((MICRO_TARGET, noinline)) void MICRO(rows##_##vectors)(                   \
-        const Tile *p, float *c, const float *a, const float *b)                                   \
+    MICRO_CALL void MICRO(rows##_##vectors)(const Tile *p, float *c, const float *a,               \
+                                            const float *b)                                        \
     {                                                                                              \
         MICRO(registers)(p, c, a, b, rows, vectors, false);                                        \
     }                                                                                              \
-    static __attribute__((MICRO_TARGET, noinline)) void MICRO(rows##_##vectors##_transposed)(      \
-        const Tile *p, float *c, const float *a, const float *b)                                   \
+    MICRO_CALL void MICRO(rows##_##vectors##_transposed)(const Tile *p, float *c, const float *a,  \
+                                                         const float *b)                           \
     {                                                                                              \
         MICRO(registers)(p, c, a, b, rows, vectors, true);                                         \
     }
@@ -120,9 +101,13 @@ static const TileWidth MICRO(widths)[TILE_WIDTHS] = {
 #endif
 };
 
-#undef V
 #undef MICRO
 #undef MICRO_TARGET
 #undef MICRO_TILE
 #undef MICRO_PAIR
 #undef MICRO_LANES
+#undef MICRO_STEPS
+#undef MICRO_ADD
+#undef MICRO_INLINE
+#undef MICRO_CALL
+#undef V
