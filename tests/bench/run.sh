@@ -1,7 +1,7 @@
 #!/bin/bash
 # Times our binaries against PyTorch: tests/bench/run.sh [CASE ...]; needs PYTHON with the packages
 # of tests/oracle/requirements.txt. Both sides run in turns, RUNS times each, with THREADS threads.
-# Prints a table and writes tests/bench/results/CASE.json. Timings are never tests.
+# Prints a table and writes tests/bench/results/CASE.ISA.json. Timings are never tests.
 #   TEXT=FILE (of case pack) RUNS=5 THREADS=$(nproc) PEER_SECONDS=10 MODES="eager compile" (default: the case's)
 #   PYTHON=python3 TARGET=cpu_native
 # apart: needs PYTHON with its packages, and is no test

@@ -3,8 +3,9 @@
 
 In:    `add CASE RECIPE DIR THREADS`: DIR/CASE.ours and DIR/CASE.peer, a JSON line a run; its
        "case" is CASE or a row timed with it, CASE/NAME.
-Out:   tests/bench/results/CASE.json; `print CASE ...`: the table of them.
+Out:   tests/bench/results/CASE.ISA.json, a file for each kind of CPU; `print CASE ...`: the table of them.
 Keeps: no date; a side's figure is the median over its runs, the spread (max - min) / median."""
+import glob
 import json
 import os
 import statistics
@@ -15,10 +16,17 @@ RATE = "_per_second"
 ROW = "{:<10} {:<12} {:>12} {:>7} {:>12} {:>7} {:>6} {:>15} {:>15}"
 
 
-def cpu():
+def cpu(key):
+    """The first value of a key of /proc/cpuinfo."""
     with open("/proc/cpuinfo") as f:
-        names = [line.split(":", 1)[1].strip() for line in f if line.startswith("model name")]
-    return names[0] if names else "unknown"
+        values = [line.split(":", 1)[1].strip() for line in f if line.startswith(key)]
+    return values[0] if values else "unknown"
+
+
+def isa():
+    """The widest of the instruction sets that our products know."""
+    has = cpu("flags").split()
+    return next((name for name in ("avx512_bf16", "avx512f") if name in has), "avx2")
 
 
 def add(case, recipe, folder, threads):
@@ -29,9 +37,9 @@ def add(case, recipe, folder, threads):
         if not sides[side]:
             sys.exit(f"{case}: no run of {side}")
     os.makedirs(RESULTS, exist_ok=True)
-    with open(os.path.join(RESULTS, f"{case}.json"), "w") as f:
-        json.dump({"case": case, "recipe": recipe, "cpu": cpu(), "threads": int(threads), **sides},
-                  f, indent=1)
+    with open(os.path.join(RESULTS, f"{case}.{isa()}.json"), "w") as f:
+        json.dump({"case": case, "recipe": recipe, "cpu": cpu("model name"), "isa": isa(),
+                   "threads": int(threads), **sides}, f, indent=1)
         f.write("\n")
 
 
@@ -65,16 +73,18 @@ def share(name, runs):
           f"measured {peak:.1f}")
 
 
+def results(case):
+    """What was measured of a case, of each kind of CPU."""
+    for path in sorted(glob.glob(os.path.join(RESULTS, f"{case}.*.json"))):
+        with open(path) as f:
+            yield json.load(f)
+
+
 def show(cases):
     print(ROW.format("case", "peer", "ours /s", "spread", "peer /s", "spread", "ratio",
                      "first step s", "peak GiB"))
-    for case in cases:
-        path = os.path.join(RESULTS, f"{case}.json")
-        if not os.path.exists(path):
-            continue
-        with open(path) as f:
-            doc = json.load(f)
-        last = None
+    for doc in (doc for case in cases for doc in results(case)):
+        case, last = doc["case"], None
         ours = {}
         for run in doc["ours"]:
             ours.setdefault(run.get("case", case), []).append(run)
@@ -98,7 +108,7 @@ def show(cases):
             precisions = " ".join(sorted({r["precision"] for r in doc["peer"]}))
             versions = " ".join(f"{k} {v}" for k, v in last["versions"].items())
             print(f"    {unit_of(last)}, {len(ours[last['case']])} runs a side, {doc['threads']} threads, "
-                  f"{doc['cpu']}; {precisions}, {versions}")
+                  f"{doc['cpu']}, {doc['isa']}; {precisions}, {versions}")
 
 
 if __name__ == "__main__":
