@@ -413,8 +413,9 @@ static char *merge_local(Launch *l, const Launch *more)
         return format("%s says local rank %d, %s says %d: unset the variables of one", l->source,
                       l->local_rank, more->source, more->local_rank);
     if (l->local_size >= 0 && more->local_size >= 0 && l->local_size != more->local_size)
-        return format("%s says %d ranks on this node, %s says %d: unset the variables of one",
-                      l->source, l->local_size, more->source, more->local_size);
+        return format("%s says %d rank%s on this node, %s says %d: unset the variables of one",
+                      l->source, l->local_size, l->local_size == 1 ? "" : "s", more->source,
+                      more->local_size);
     l->local_rank = l->local_rank >= 0 ? l->local_rank : more->local_rank;
     l->local_size = l->local_size >= 0 ? l->local_size : more->local_size;
     if (!l->first_host[0])

@@ -314,7 +314,7 @@ static void write_training(const Card *k)
     if (cJSON_IsNumber(most))
         fprintf(k->to, " of %.0f", most->valuedouble);
     if (cJSON_IsNumber(epoch))
-        fprintf(k->to, ", %.4g epochs", epoch->valuedouble);
+        fprintf(k->to, ", %.4g epoch%s", epoch->valuedouble, epoch->valuedouble == 1 ? "" : "s");
     fprintf(k->to, " |\n");
     if (cJSON_IsNumber(tokens) && tokens->valuedouble > 0)
         fprintf(k->to, "| tokens | %.0f |\n", tokens->valuedouble);
@@ -324,7 +324,8 @@ static void write_training(const Card *k)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (cJSON_IsNumber(json_get(layout, parts[i].key)))
             fprintf(k->to, "%s%.0f", parts[i].text, json_get(layout, parts[i].key)->valuedouble);
-    fprintf(k->to, " ranks |\n");
+    const cJSON *ranks = json_get(layout, "ranks");
+    fprintf(k->to, " rank%s |\n", ranks && ranks->valuedouble == 1 ? "" : "s");
     for (int i = 0; i < FLAG_COUNT; i++) {
         const char *value = flags_has(i) && is_used(k, i) ? word(flags, flags_name(i)) : NULL;
         char *name = flags_spelt(i);

@@ -160,9 +160,11 @@ void log_banner(const Banner *b)
     if (m->updates_in_backward)
         note("  %-10s inside the backward pass: no gradient of a matrix is whole, no --clip",
              "update");
-    if (b->train)
-        note("  %-10s %lld step%s, %.4g epochs", "length", (long long)b->total,
-             b->total == 1 ? "" : "s", (double)b->total / (double)data_steps_per_epoch(b->train));
+    if (b->train) {
+        const double epochs = (double)b->total / (double)data_steps_per_epoch(b->train);
+        note("  %-10s %lld step%s, %.4g epoch%s", "length", (long long)b->total,
+             b->total == 1 ? "" : "s", epochs, epochs == 1 ? "" : "s");
+    }
     banner_data("data", b->train, f->data, 0);
     banner_sources(b);
     banner_data("validation", b->eval, *f->eval_data ? f->eval_data : f->data,

@@ -24,6 +24,7 @@ static char *without_pt(const char *path)
 
 static void refuse_pt(const char *path, const char *folder)
 {
+    char *word = shell_word(path);
     die(EXIT_NO_CKPT,
         "--resume %s: PyTorch files are not supported, and there is no folder %s here or in "
         "--out; for its weights alone, without the optimiser: python3 -c \"import sys, torch, "
@@ -31,7 +32,7 @@ static void refuse_pt(const char *path, const char *folder)
         "weights_only=True); s.save_file({k: v.contiguous() for k, v in x.get('model_state_dict', "
         "x).items()}, sys.argv[2])\" %s DIR/model.safetensors; then --init-from DIR, a folder "
         "that has the model's config.json too",
-        path, folder, path);
+        path, folder, word);
 }
 
 char *resume_path(const char *path, const char *out)

@@ -163,8 +163,8 @@ expect nothing-left-last 89 'no valid checkpoint' llama find "$out" --resume las
 rm -rf "$out"; cp -a "$scratch/good" "$out"
 expect resume-path 0 '^found 4' llama find "$out" --resume "$out/checkpoint-4/"
 expect resume-pt 0 '^found 4' llama find "$out" --resume "checkpoint-4.pt"
-expect resume-pt-none 89 "PyTorch files are not supported, and there is no folder .*/checkpoint-7 here .*torch.load.* DIR" \
-    llama find "$out" --resume "$out/checkpoint-7.pt"
+expect resume-pt-none 89 "PyTorch files are not supported, and there is no folder .*/the last here .*torch.load.* '[^']*/the last.pt' DIR" \
+    llama find "$out" --resume "$out/the last.pt"
 truncate -s 9 "$out/checkpoint-4/model.safetensors"
 expect resume-path-damaged 89 'model.safetensors: has 9 bytes' llama find "$out" --resume "$out/checkpoint-4"
 [ -d "$out/checkpoint-4" ] && ok resume-path-stays || not_ok resume-path-stays "renamed"

@@ -142,7 +142,7 @@ static const Case cases[] = {
       ";OMPI_COMM_WORLD_LOCAL_RANK=1", "torchrun says local rank 0, Open MPI says 1", 0, 0, 0, 0, 0,
       0 },
     { "two sources, two numbers of local ranks", TORCH(1, 2) ";LOCAL_WORLD_SIZE=1;" OMPI(1, 2)
-      ";OMPI_COMM_WORLD_LOCAL_SIZE=2", "torchrun says 1 ranks on this node, Open MPI says 2", 0, 0,
+      ";OMPI_COMM_WORLD_LOCAL_SIZE=2", "torchrun says 1 rank on this node, Open MPI says 2", 0, 0,
       0, 0, 0, 0 },
     { "a local rank with a launcher's", "LOCAL_RANK=0;" OMPI(1, 2)
       ";OMPI_COMM_WORLD_LOCAL_RANK=1", "LOCAL_RANK=0, but launcher Open MPI says 1", 0, 0, 0, 0, 0,
