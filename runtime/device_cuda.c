@@ -245,7 +245,7 @@ static void *piece(void **of_thread, int64_t bytes)
     return *of_thread;
 }
 
-/* Copies rows x bytes; the strides are unused for one row. The driver determines which pointers are
+/* Copies rows x bytes; the strides are unused for one row. The driver tells which pointers are
  * to device memory: arrays may be in pinned memory, too. */
 static void copy(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t rows,
                  int64_t bytes, const char *what)

@@ -61,7 +61,8 @@ MICRO_INLINE MICRO(Vector) MICRO(broadcast)(const MICRO(Operands) *from, int r, 
     return V(set1)(*(const MICRO(Float) *)(const void *)at);
 }
 
-/* Adds a step to sums (rows, vectors). What there is less of, rows or vectors, is in registers. */
+/* Adds a step to sums (rows, vectors). With fewer rows than vectors all units of A are loaded
+ * first, else all vectors of B. */
 MICRO_INLINE void MICRO(step)(MICRO(Vector) *sums, MICRO(Operands) *from, const int rows,
                               const int vectors, const bool strips)
 {

@@ -3,7 +3,7 @@
 
 In:    TEXT: a file of text; without one, 6 MB of words by Zipf's law are made here. A tokenizer of each kind is
        trained on it.
-Out:   a table, and tests/bench/results/pack.json. Timings are never tests.
+Out:   a table, and tests/bench/results/pack.ISA.json. Timings are never tests.
 Keeps: both sides run in turns, with THREADS threads; ours reads rows of JSON and writes the token file, theirs
        encodes a list that is in memory (encode_batch_fast). `lines`: documents of about 2 KB; `whole`: one document."""
 import json
@@ -21,7 +21,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers as pre, trainers  # noqa: E402
 
-from table import RESULTS, cpu  # noqa: E402
+from table import write  # noqa: E402
 
 ROW = "{:<10} {:<7} {:>11} {:>7} {:>11} {:>7} {:>6}"
 BYTES = [f"<0x{b:02X}>" for b in range(256)]
@@ -107,9 +107,7 @@ def main():
                 spread = {k: f"{100 * (max(v) - min(v)) / mid[k]:.0f} %" for k, v in rates.items()}
                 print(ROW.format(kind, shape, f"{mid['ours']:.2f}", spread["ours"],
                                  f"{mid['peer']:.2f}", spread["peer"], f"{mid['ours'] / mid['peer']:.2f}"), flush=True)
-    with open(os.path.join(RESULTS, "pack.json"), "w") as f:
-        json.dump({"case": "pack", "cpu": cpu(), "threads": THREADS, "runs": rows}, f, indent=1)
-        f.write("\n")
+    write("pack", THREADS, runs=rows)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,10 @@
 
 Usage: ppo.py PROGRAM [PROCESSES [SECONDS [RUNS]]]      out/darkroom_ppo/train, 2, 20, 1; make bench CASE=ppo
 Out:   a line each, medians of the runs, and how often faster the program is; by the clock, and by the time that cores
-       worked for them, which others on the machine change less. tests/bench/results/ppo.json has every run.
+       worked for them, which others on the machine change less. tests/bench/results/ppo.ISA.json has every run.
 PyTorch's side: one process a goal, each with one thread, eager, the settings of recipes/darkroom_ppo.lua; timed are
 updates alone, without rollouts and without the processes' start. The program's: whole goals, as many as processes."""
-import json
 import multiprocessing
-import os
 import re
 import resource
 import statistics
@@ -16,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from table import RESULTS, cpu
+from table import write
 
 MINIBATCH, SAMPLES = 40, 8000
 
@@ -98,12 +96,8 @@ def main():
           f"the program, {processes} threads   {ours[0]:8.0f} updates/s  {ours[1]:8.0f} a second of work\n"
           f"{ours[0] / theirs[0]:.1f} and {ours[1] / theirs[1]:.1f} times as many")
     keys = "updates_per_second", "updates_per_second_of_work"
-    os.makedirs(RESULTS, exist_ok=True)
-    with open(os.path.join(RESULTS, "ppo.json"), "w") as f:
-        json.dump({"case": "ppo", "recipe": "darkroom_ppo", "cpu": cpu(), "threads": processes,
-                   "ours": [dict(zip(keys, turn[1])) for turn in turns],
-                   "peer": [dict(zip(keys, turn[0])) for turn in turns]}, f, indent=1)
-        f.write("\n")
+    write("ppo", processes, recipe="darkroom_ppo", ours=[dict(zip(keys, turn[1])) for turn in turns],
+          peer=[dict(zip(keys, turn[0])) for turn in turns])
 
 
 if __name__ == "__main__":

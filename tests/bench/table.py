@@ -29,6 +29,14 @@ def isa():
     return next((name for name in ("avx512_bf16", "avx512f") if name in has), "avx2")
 
 
+def write(case, threads, **measured):
+    """Keeps what was measured of a case, with this CPU."""
+    os.makedirs(RESULTS, exist_ok=True)
+    with open(os.path.join(RESULTS, f"{case}.{isa()}.json"), "w") as f:
+        json.dump({"case": case, "cpu": cpu("model name"), "isa": isa(), "threads": threads, **measured}, f, indent=1)
+        f.write("\n")
+
+
 def add(case, recipe, folder, threads):
     sides = {}
     for side in ("ours", "peer"):
@@ -36,11 +44,7 @@ def add(case, recipe, folder, threads):
             sides[side] = [json.loads(line) for line in f]
         if not sides[side]:
             sys.exit(f"{case}: no run of {side}")
-    os.makedirs(RESULTS, exist_ok=True)
-    with open(os.path.join(RESULTS, f"{case}.{isa()}.json"), "w") as f:
-        json.dump({"case": case, "recipe": recipe, "cpu": cpu("model name"), "isa": isa(),
-                   "threads": int(threads), **sides}, f, indent=1)
-        f.write("\n")
+    write(case, int(threads), recipe=recipe, **sides)
 
 
 def unit_of(run):

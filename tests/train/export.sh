@@ -81,7 +81,7 @@ for name in gpt2_tiny llama_rows qwen2_tiny qwen3_tiny mistral_tiny gemma_tiny g
         '^- diecast$' \
         '^\| objective \| lm \|$' '^\| data \| `tokens.safetensors` \|$' \
         '^\| validation data \| `eval.safetensors` \|$' \
-        '^\| steps \| 20 of 20, ' '^\| `--lr` \| [0-9.e-]+ \|$' '^\| recipe \| `gpt2_tiny.lua`, [0-9a-f]{12} \|$' \
+        ' accumulated x 1 rank \|$' '^\| steps \| 20 of 20, ' '^\| `--lr` \| [0-9.e-]+ \|$' '^\| recipe \| `gpt2_tiny.lua`, [0-9a-f]{12} \|$' \
         '^\| last validation \| eval_loss \| [0-9.]+ \|$' '^model = AutoModelForCausalLM.from_pretrained'
     cp -r "$exported/$name" "$scratch/card"
     writes "card $name again" $name --out "$scratch/$name" --export "$scratch/card"
