@@ -141,10 +141,12 @@ static inline int64_t gemm_strip_rows(const GemmTiles *t, int64_t left)
 }
 
 /* C (m, columns) of one panel, which begins at column j of the block. Transposed tiles, and with
- * AVX2 partial ones, are computed in a buffer first. finish belongs to this panel. */
-static inline void gemm_panel(const GemmTiles *t, float *c, int64_t ldc, GemmPacked *p,
-                              const float *b, int64_t ldb, int64_t m, int64_t j,
-                              int64_t columns, GemmFinish *finish)
+ * AVX2 partial ones, are computed in a buffer first. finish belongs to this panel. Inlined into the
+ * loops around it, it would lose registers to them. */
+static __attribute__((noinline)) void gemm_panel(const GemmTiles *t, float *c, int64_t ldc,
+                                                 GemmPacked *p, const float *b, int64_t ldb,
+                                                 int64_t m, int64_t j, int64_t columns,
+                                                 GemmFinish *finish)
 {
     const int vectors = columns > t->lanes ? 2 : 1, width = vectors * t->lanes;
     const bool direct = !finish->transposed && (columns == width || t->lanes > 8);
@@ -236,9 +238,12 @@ static inline void gemm_pack_a(GemmPacked *p, const GemmShape *s, const act_t *a
         return;
     }
     float *to = p->a;
-    for (int64_t i = 0, rows; i < m; i += rows, to += GEMM_STRIP * GEMM_DEPTH) {
-        rows = gemm_strip_rows(t, m - i);
-        t->pack_columns(to, GEMM_STRIP, a + i, s->al, rows, k);
+    for (int64_t i = 0, rows, strips; i < m; i += strips * rows) {
+        rows = gemm_strip_rows(t, m - i), strips = 1;
+        while (rows == GEMM_STRIP && gemm_strip_rows(t, m - i - strips * rows) == rows)
+            strips++;
+        t->pack_columns(to, GEMM_STRIP, GEMM_STRIP * GEMM_DEPTH, a + i, s->al, rows, strips, k);
+        to += strips * GEMM_STRIP * GEMM_DEPTH;
     }
 }
 
@@ -246,9 +251,11 @@ static inline void gemm_pack_a(GemmPacked *p, const GemmShape *s, const act_t *a
 static inline void gemm_pack_b(const GemmPacked *p, const GemmShape *s, const act_t *b, int64_t n,
                                int64_t k, const GemmTiles *t)
 {
-    const int widest = 2 * t->lanes;
-    float *panel = p->b;
-    for (int64_t j = 0; j < n; j += widest, panel += widest * p->k) {
+    const int64_t widest = 2 * t->lanes, by_k = s->bl != 1 ? n / widest : 0;
+    if (!p->b_in_place)
+        t->pack_columns(p->b, widest, widest * p->k, b, s->bl, widest, by_k, k);
+    float *panel = p->b + by_k * widest * p->k;
+    for (int64_t j = by_k * widest; j < n; j += widest, panel += widest * p->k) {
         const int64_t columns = n - j < widest ? n - j : widest;
         const int64_t width = gemm_panel_width(t, columns);
         if (p->b_in_place && columns == width)
@@ -258,7 +265,7 @@ static inline void gemm_pack_b(const GemmPacked *p, const GemmShape *s, const ac
         if (s->bl == 1)
             t->pack_transposed(panel, width, b + j * s->bj, s->bj, columns, k);
         else
-            t->pack_columns(panel, width, b + j, s->bl, columns, k);
+            t->pack_columns(panel, width, 0, b + j, s->bl, columns, 1, k);
     }
 }
 
@@ -315,7 +322,8 @@ static inline void gemm_pack_term_b(const GemmPacked *p, const GemmTerm *term, b
                 t->pack_transposed(to + of.first, width, b, term->bj, of.end - of.first,
                                    term->rank);
             else if (of.first < of.end)
-                t->pack_columns(to + of.first, width, b, term->bl, of.end - of.first, term->rank);
+                t->pack_columns(to + of.first, width, 0, b, term->bl, of.end - of.first, 1,
+                                term->rank);
         }
     }
 }
@@ -439,6 +447,17 @@ static inline bool gemm_near(int64_t stride, int64_t m, int64_t n)
     return GEMM_F32 && (bytes < GEMM_SETS || (bytes == GEMM_SETS && m + n <= GEMM_WIDE));
 }
 
+/* A of C (m, n) is read where it is. Of strips, which tiles read again for each panel of B, a
+ * packed copy pays if they do so often and the rows are far apart. */
+static inline bool gemm_a_in_place(const GemmShape *s, const GemmTiles *t, int64_t m, int64_t n)
+{
+    const int64_t size = sizeof(act_t);
+    const int64_t reads = n / (2 * t->lanes) * (GEMM_STRIP / t->rows[1][0]);
+    if (s->al != 1)
+        return gemm_near(s->al, m, n) && (reads < GEMM_READS || s->al * size < GEMM_APART);
+    return s->ai * size % GEMM_SETS && s->k % t->values == 0 && t->values * size == sizeof(float);
+}
+
 /* C (m, n) of A, B and a term of these rows and columns (NULL: none), by one thread. */
 static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, const act_t *b,
                                   const wt_t *bias, const GemmTerm *term, int64_t m, int64_t n,
@@ -450,11 +469,7 @@ static inline void gemm_rectangle(const GemmShape *s, char *c, const act_t *a, c
     const int64_t ci = s->transposed ? 1 : s->ldc, cj = s->transposed ? s->ldc : 1;
     float biases[GEMM_COLUMNS];
     p.strips = s->al != 1;
-    if (p.strips)
-        p.in_place = gemm_near(s->al, m, n);
-    else
-        p.in_place = s->ai * (int64_t)sizeof *a % GEMM_SETS && s->k % t->values == 0 &&
-                     t->values * sizeof *a == sizeof(float);
+    p.in_place = gemm_a_in_place(s, t, m, n);
     p.b_in_place = p.strips && s->bj == 1 && gemm_near(s->bl, m, n);
     p.ldb = s->bl;
     const int64_t block = p.in_place ? GEMM_ROWS : GEMM_ROWS * GEMM_DEPTH / p.depth;

@@ -288,35 +288,43 @@ MICRO_INLINE void MICRO(row)(MICRO(Unit) *restrict t, const act_t *restrict x, i
 #endif
 }
 
-MICRO_INLINE void MICRO(columns)(MICRO(Unit) *restrict t, int64_t ldt, const act_t *restrict x,
-                                 int64_t ld, int64_t n, int64_t k)
+/* k rows of at most GEMM_TOGETHER strips. */
+MICRO_INLINE void MICRO(columns)(MICRO(Unit) *restrict t, int64_t ldt, int64_t apart,
+                                 const act_t *restrict x, int64_t ld, int64_t n, int64_t strips,
+                                 int64_t k)
 {
-    const int64_t whole = k / MICRO_VALUES;
-    for (int64_t l = 0; l < whole; l++) {
-        const act_t *row = x + l * MICRO_VALUES * ld;
-#ifdef MICRO_PAIRS
-        MICRO(prefetch)(row, GEMM_AHEAD * ld);
-        MICRO(prefetch)(row, (GEMM_AHEAD + 1) * ld);
-#endif
-        MICRO(row)(t + l * ldt, row, ld, true, n);
-    }
+    const int64_t whole = k / MICRO_VALUES, line = GEMM_LINE / (int64_t)sizeof *x;
+    for (int64_t l = 0; l < whole; l++)
+        for (int64_t s = 0; s < strips; s++) {
+            const act_t *row = x + l * MICRO_VALUES * ld + s * n;
+            for (int64_t v = 0; v < MICRO_VALUES; v++)
+                for (int64_t j = 0; j < n; j += line)
+                    MICRO(prefetch)(row + j, (GEMM_AHEAD + v) * ld);
+            MICRO(row)(t + s * apart + l * ldt, row, ld, true, n);
+        }
     if (k % MICRO_VALUES)
-        MICRO(row)(t + whole * ldt, x + (k - 1) * ld, ld, false, n);
+        for (int64_t s = 0; s < strips; s++)
+            MICRO(row)(t + s * apart + whole * ldt, x + (k - 1) * ld + s * n, ld, false, n);
 }
 
-/* k rows of n elements each; the usual n are constants, for unrolled loops. */
-MICRO_CALL void MICRO(pack_columns)(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n,
-                                    int64_t k)
+/* Several strips together: of one alone, each row would be a line far from the one before it, which
+ * no hardware prefetches. The usual n are constants, for unrolled loops. */
+MICRO_CALL void MICRO(pack_columns)(float *t, int64_t ldt, int64_t apart, const act_t *x,
+                                    int64_t ld, int64_t n, int64_t strips, int64_t k)
 {
     MICRO(Unit) *to = (MICRO(Unit) *)t;
-    if (n == 2 * MICRO_LANES)
-        MICRO(columns)(to, ldt, x, ld, 2 * MICRO_LANES, k);
-    else if (n == MICRO_LANES)
-        MICRO(columns)(to, ldt, x, ld, MICRO_LANES, k);
-    else if (n == GEMM_STRIP)
-        MICRO(columns)(to, ldt, x, ld, GEMM_STRIP, k);
-    else
-        MICRO(columns)(to, ldt, x, ld, n, k);
+    for (int64_t s = 0; s < strips; s += GEMM_TOGETHER, to += GEMM_TOGETHER * apart,
+                 x += GEMM_TOGETHER * n) {
+        const int64_t some = strips - s < GEMM_TOGETHER ? strips - s : GEMM_TOGETHER;
+        if (n == 2 * MICRO_LANES)
+            MICRO(columns)(to, ldt, apart, x, ld, 2 * MICRO_LANES, some, k);
+        else if (n == MICRO_LANES)
+            MICRO(columns)(to, ldt, apart, x, ld, MICRO_LANES, some, k);
+        else if (n == GEMM_STRIP)
+            MICRO(columns)(to, ldt, apart, x, ld, GEMM_STRIP, some, k);
+        else
+            MICRO(columns)(to, ldt, apart, x, ld, n, some, k);
+    }
 }
 
 /* The transpose of n rows of k elements each. */

@@ -25,12 +25,15 @@ enum {
     GEMM_COLUMNS = sizeof(act_t) == sizeof(float) ? 512 : 256,
     GEMM_CHUNK = 192,            /* rows of a bf16 C that are summed in fp32 at a time, at least */
     GEMM_AHEAD = 32,             /* rows that packing of columns prefetches ahead */
+    GEMM_TOGETHER = 4,           /* strips whose columns are packed together */
     GEMM_PARTS = 4,              /* parts of a low-rank term, at most */
     GEMM_TERM = 96,              /* k of a low-rank term, of all its parts, at most */
     GEMM_TERM_STRIDE = GEMM_TERM + 8, /* floats between packed rows of its first operand */
     GEMM_SETS = 2048,            /* bytes between rows that share too few cache sets */
     GEMM_LINE = 64,              /* bytes of a cache line */
     GEMM_WIDE = 512,             /* rows and columns of C whose operands share the L2 cache */
+    /* reads of a strip of A, and bytes between its rows, from which on a packed copy pays */
+    GEMM_READS = 16, GEMM_APART = 512,
     GEMM_FEW = 16,               /* rows of A up to which the operands change roles */
     GEMM_ALONE = 1 << 17         /* multiply-adds up to which a second thread does not pay */
 };
@@ -61,9 +64,14 @@ typedef struct {
 typedef void GemmTile(float *c, int64_t ldc, const void *a, const GemmInput *in,
                       const GemmFinish *finish);
 
-/* Packs k of each of n rows or columns of x as units; rows of t are ldt units apart, of x ld
- * elements. An odd k of pairs is padded with zero. */
+/* Packs k of each of n rows of x as units; rows of t are ldt units apart, of x ld elements. An odd
+ * k of pairs is padded with zero. */
 typedef void GemmPack(float *t, int64_t ldt, const act_t *x, int64_t ld, int64_t n, int64_t k);
+
+/* Packs k of each of strips * n columns in the same way: strips of n columns, `apart` units apart
+ * in t. */
+typedef void GemmPackStrips(float *t, int64_t ldt, int64_t apart, const act_t *x, int64_t ld,
+                            int64_t n, int64_t strips, int64_t k);
 
 /* The tiles of one kind of multiply-add, indexed by [vectors - 1][row count, largest first]
  * [strips]. */
@@ -75,7 +83,7 @@ typedef struct {
     int rows[2][GEMM_HEIGHTS];
     GemmTile *tile[2][GEMM_HEIGHTS][2];
     GemmPack *pack_rows;         /* t (n, k) of x (n, k) */
-    GemmPack *pack_columns;      /* t (k, n) of x (k, n) */
+    GemmPackStrips *pack_columns; /* t (strips, k, n) of x (k, strips * n) */
     GemmPack *pack_transposed;   /* t (k, n) of x (n, k) */
 } GemmTiles;
 
