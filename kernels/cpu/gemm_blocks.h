@@ -247,15 +247,15 @@ static inline void gemm_pack_a(GemmPacked *p, const GemmShape *s, const act_t *a
     }
 }
 
-/* Packs B (k, n). */
+/* Packs B (k, n): whole panels of columns together, others one by one. */
 static inline void gemm_pack_b(const GemmPacked *p, const GemmShape *s, const act_t *b, int64_t n,
                                int64_t k, const GemmTiles *t)
 {
-    const int64_t widest = 2 * t->lanes, by_k = s->bl != 1 ? n / widest : 0;
+    const int64_t widest = 2 * t->lanes, together = s->bl != 1 ? n / widest : 0;
     if (!p->b_in_place)
-        t->pack_columns(p->b, widest, widest * p->k, b, s->bl, widest, by_k, k);
-    float *panel = p->b + by_k * widest * p->k;
-    for (int64_t j = by_k * widest; j < n; j += widest, panel += widest * p->k) {
+        t->pack_columns(p->b, widest, widest * p->k, b, s->bl, widest, together, k);
+    float *panel = p->b + together * widest * p->k;
+    for (int64_t j = together * widest; j < n; j += widest, panel += widest * p->k) {
         const int64_t columns = n - j < widest ? n - j : widest;
         const int64_t width = gemm_panel_width(t, columns);
         if (p->b_in_place && columns == width)
