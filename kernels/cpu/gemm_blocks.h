@@ -140,6 +140,18 @@ static inline int64_t gemm_strip_rows(const GemmTiles *t, int64_t left)
     return left == 16 && t->rows[1][1] == 8 ? 8 : left < GEMM_STRIP ? left : GEMM_STRIP;
 }
 
+/* Index of the height of the next tile, of `left` rows: the largest that fits, or the next one
+ * where two of it fit and one of the largest would leave rows to single ones: 8 are 4 + 4, not
+ * 6 + 1 + 1. */
+static inline int gemm_height(const int *heights, int64_t left)
+{
+    int size = 0;
+    while (heights[size] > left)
+        size++;
+    const int rows = heights[size], next = rows > 1 ? heights[size + 1] : 1;
+    return 2 * next > rows && 2 * next <= left && left - rows < next ? size + 1 : size;
+}
+
 /* C (m, columns) of one panel, which begins at column j of the block. Transposed tiles, and with
  * AVX2 partial ones, are computed in a buffer first. finish belongs to this panel. Inlined into the
  * loops around it, it would lose registers to them. */
@@ -167,7 +179,6 @@ static __attribute__((noinline)) void gemm_panel(const GemmTiles *t, float *c, i
     for (int64_t i = 0; i < m;) {
         float sums[GEMM_STRIP * GEMM_PANEL];
         const char *a = (const char *)p->rows + i * p->ai;
-        int size = 0;
         if (left == 0)
             left = gemm_strip_rows(t, m - i), strip++, at = 0;
         if (p->strips && p->in_place)
@@ -175,8 +186,7 @@ static __attribute__((noinline)) void gemm_panel(const GemmTiles *t, float *c, i
         else if (p->strips)
             a = (const char *)(p->a + strip * GEMM_STRIP * GEMM_DEPTH + at);
         gemm_take_share(&p->ahead, share, &in);
-        while (t->rows[vectors - 1][size] > left)
-            size++;
+        const int size = gemm_height(t->rows[vectors - 1], left);
         const int rows = t->rows[vectors - 1][size];
         GemmTile *tile = t->tile[vectors - 1][size][p->strips];
         if (rounded)
