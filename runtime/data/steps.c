@@ -130,9 +130,11 @@ void steps_sample(const Steps *s, int64_t sample, StepsRow *to)
 
 char *steps_id(const Steps *s, int64_t sample)
 {
-    int64_t n;
+    int64_t n, record;
+    const int file = data_file_of(s->d, sample, &record);
     const char *text = data_column(s->d, ID, sample, &n);
-    return format("%.*s", (int)n, text);
+    return s->file[file].repeats_ids ? format("%d:%.*s", file + 1, (int)n, text)
+                                     : format("%.*s", (int)n, text);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -216,6 +218,39 @@ static void find_noise(Steps *s)
     free(records);
 }
 
+struct FileId {
+    const char *text;            /* (n) */
+    int64_t n;
+    int file;
+};
+
+/* By bytes; equal ones by file. */
+static int by_id(const void *a, const void *b)
+{
+    const struct FileId *x = a, *y = b;
+    const int order = memcmp(x->text, y->text, (size_t)(x->n < y->n ? x->n : y->n));
+    return order ? order : x->n != y->n ? (x->n > y->n) - (x->n < y->n) : x->file - y->file;
+}
+
+/* Marks the files with an id that an earlier file has, too. */
+static void find_repeated_ids(Steps *s)
+{
+    struct FileId *id = s->d->nfiles > 1 ? calloc((size_t)s->d->n + 1, sizeof *id) : NULL;
+    if (!id && s->d->nfiles > 1)
+        die(EXIT_INTERNAL, "out of memory for the ids of %lld records", (long long)s->d->n);
+    for (int64_t i = 0, record; id && i < s->d->n; i++) {
+        id[i].file = data_file_of(s->d, i, &record);
+        id[i].text = data_column(s->d, ID, i, &id[i].n);
+    }
+    if (id)
+        qsort(id, (size_t)s->d->n, sizeof *id, by_id);
+    for (int64_t i = 1; id && i < s->d->n; i++)
+        if (id[i].n == id[i - 1].n && !memcmp(id[i].text, id[i - 1].text, (size_t)id[i].n) &&
+            id[i].file != id[i - 1].file)
+            s->file[id[i].file].repeats_ids = true;
+    free(id);
+}
+
 static void find_questions(Steps *s)
 {
     for (int k = 0; k < s->d->nfiles && s->d->columns == candidates_columns; k++) {
@@ -238,6 +273,7 @@ void steps_open(Steps *s, Data *d, int64_t most, bool labelled, bool domains)
     find_domains(s);
     find_questions(s);
     find_noise(s);
+    find_repeated_ids(s);
     for (int64_t i = 0; i < d->n; i++) {
         StepsRow r;
         steps_sample(s, i, &r);

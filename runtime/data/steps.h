@@ -35,6 +35,7 @@ typedef struct {
     int32_t *domain;             /* (ndomains) of the file: index of each in Steps.domain */
     int64_t first, questions;    /* questions of the files before; of this one */
     const char *noisy;           /* metadata: per record '0', '1' or '-'; NULL: none */
+    bool repeats_ids;            /* an earlier file has one of its ids, too */
 } StepsFile;
 
 typedef struct {
@@ -53,7 +54,8 @@ void steps_open(Steps *s, Data *d, int64_t most, bool labelled, bool domains);
 bool steps_row(const Steps *s, int64_t step, int64_t micro, int64_t row, StepsRow *to);
 /* A sample by its index, independent of steps; thread-safe. */
 void steps_sample(const Steps *s, int64_t sample, StepsRow *to);
-/* The name of a record: its key id, else its file and line; malloc'ed. */
+/* The name of a record: its key id, else its line; after "2:" if it is of the second file, which
+ * repeats ids of the first. malloc'ed */
 char *steps_id(const Steps *s, int64_t sample);
 
 #endif

@@ -107,7 +107,7 @@ typedef struct {
 
     /* Rows, in the order of the files. */
     void (*free_row)(void *more);
-    char *(*name)(Pack *p, const RowOut *row, const char *file);   /* of the record, malloc'ed */
+    char *(*name)(Pack *p, const RowOut *row); /* of the record, malloc'ed */
     void (*show)(const RowOut *row);           /* --show: prints what is not in its tokens */
     void (*count)(Pack *p, const RowOut *row); /* every row, also those left out */
     /* A row that is kept; its index is p->ndocs. */
@@ -350,6 +350,7 @@ extern const char *const drop_why[NDROPS];     /* "without a target" */
 
 struct RowOut {
     size_t begin, n;             /* in Encoded.id */
+    int file;                    /* number of the input file, from 1 */
     int line;
     Form form;
     Drop drop;                   /* then n is 0 */
@@ -470,7 +471,7 @@ void encoded_free(Encoded *e);
  * is then invalid. */
 RowOut *encoded_next_row(Encoded *e);
 /* Begins a new row after those of e. */
-RowOut *encoded_row(Encoded *e, Form form, const RecordCode *records, int line);
+RowOut *encoded_row(Encoded *e, Form form, const RecordCode *records, int file, int line);
 void row_free(RowOut *row);      /* frees row->more */
 void keys_free(KeyList *keys);
 /* The token before each window; -1: none. */

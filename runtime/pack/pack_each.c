@@ -20,9 +20,7 @@ static void each_row(Work *w, const Chunk *from, Encoded *e,
         }
         pack_keys(&w->pack, e, i, from->place.file, &next);
         const size_t most = (size_t)w->rules.max_length, n = row->n < most ? row->n : most;
-        char *name = row->records && row->records->name
-                         ? row->records->name(&w->pack, row, from->place.file)
-                         : NULL;
+        char *name = row->records && row->records->name ? row->records->name(&w->pack, row) : NULL;
         each(user, &(PackedRow){.at = {from->place.file, row->line},
                                 .id = n ? e->id + row->begin : NULL,
                                 .target = n ? e->target + row->begin : NULL,

@@ -45,7 +45,7 @@ void keys_free(KeyList *keys)
     *keys = (KeyList){0};
 }
 
-RowOut *encoded_row(Encoded *e, Form form, const RecordCode *records, int line)
+RowOut *encoded_row(Encoded *e, Form form, const RecordCode *records, int file, int line)
 {
     if (e->nrows == e->caprows) {
         e->caprows = 2 * e->caprows + 64;
@@ -54,7 +54,7 @@ RowOut *encoded_row(Encoded *e, Form form, const RecordCode *records, int line)
             abort();
     }
     e->row[e->nrows] = (RowOut){.begin = e->n, .form = form, .records = records,
-                               .line = line};
+                               .file = file, .line = line};
     return &e->row[e->nrows];
 }
 
@@ -62,7 +62,7 @@ RowOut *encoded_next_row(Encoded *e)
 {
     RowOut *done = &e->row[e->nrows++];
     done->n = e->n - done->begin;
-    return encoded_row(e, done->form, done->records, done->line);
+    return encoded_row(e, done->form, done->records, done->file, done->line);
 }
 
 void row_free(RowOut *row)

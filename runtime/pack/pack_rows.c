@@ -125,7 +125,7 @@ static void encode_stretch(const Rules *rules, const Tokenizer *tok, const Chunk
 {
     const Form form = rules->format ? (Form)(rules->format - pack_format) : FORM_FILE;
     const FormatCode *code = code_of(rules, form);
-    RowOut *row = encoded_row(e, form, code ? code->records : NULL, 0);
+    RowOut *row = encoded_row(e, form, code ? code->records : NULL, p->file, 0);
     char *error = code ? code->stretch(rules, tok, p, e) : NULL;
     if (error && p->offset) {
         e->error = format("in the text from byte %lld on: %s", (long long)p->offset, error);
@@ -208,7 +208,7 @@ void rows_encode(const Rules *rules, const Tokenizer *tok, const Chunk *p, Encod
     for (int i = 0; i < p->nspans && !e->error && e->nbad <= rules->skip_bad; i++) {
         const Span *s = &p->span[i];
         const int first = e->nrows;
-        RowOut *row = encoded_row(e, FORM_TEXT, NULL, s->line);
+        RowOut *row = encoded_row(e, FORM_TEXT, NULL, p->file, s->line);
         char *error = (p->reads == READS_LINES ? encode_line : encode_object)(
             rules, tok, p->text + s->at, s->n, e, row);
         row = &e->row[e->nrows];         /* the last one, of a sample with several rows */

@@ -8,6 +8,7 @@
 #include "runtime/base.h"
 #include "runtime/data/recordfile.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,10 +51,9 @@ typedef struct {
     struct StepsId {
         char *id;
         Location at;
-    } *id_list;                  /* (nids) of rows; candidates share that of the first */
+    } *id_list;                  /* (nids) of records */
     int64_t nids, capids;
-    int last_line, same_line;    /* line of the previous row without id; rows of that line */
-    const char *last_file;
+    int last_file, last_line, same_line;   /* of the previous row; rows of that line */
 } StepsOut;
 
 static StepsOut *steps_of(Pack *p)
@@ -158,20 +158,32 @@ static void count(Pack *p, const RowOut *row)
         lengths_add(&s->length, r->length);
 }
 
-/* Returns a row's id, else its line; the second row of a line is "7.2", a candidate "7/3". */
-static char *name(Pack *p, const RowOut *row, const char *file)
+/* Returns a row's id, else its line, "7", which is "2:7" in the second file; the second row of a
+ * line is "7.2". */
+static char *row_name(StepsOut *s, const RowOut *row)
 {
-    StepsOut *s = steps_of(p);
     const ParsedSteps *r = row->more;
-    const bool same = s->last_file && !strcmp(s->last_file, file) && s->last_line == row->line;
+    const bool same = s->last_file == row->file && s->last_line == row->line;
+    char file[16] = "", of_line[16] = "";
     if (!r->more)
         s->same_line = same ? s->same_line + 1 : 1;
-    s->last_line = row->line, s->last_file = file;
-    char *name = r->id ? format("%s", r->id)
-              : s->same_line > 1 ? format("%d.%d", row->line, s->same_line)
-                                 : format("%d", row->line);
-    char *all = r->candidate ? format("%s/%d", name, r->candidate) : format("%s", name);
-    free(name);
+    s->last_file = row->file, s->last_line = row->line;
+    if (row->file > 1)
+        snprintf(file, sizeof file, "%d:", row->file);
+    if (s->same_line > 1)
+        snprintf(of_line, sizeof of_line, ".%d", s->same_line);
+    return r->id ? format("%s", r->id) : format("%s%d%s", file, row->line, of_line);
+}
+
+/* That of a candidate is "7/3". */
+static char *name(Pack *p, const RowOut *row)
+{
+    const ParsedSteps *r = row->more;
+    char *of_row = row_name(steps_of(p), row), *all = of_row;
+    if (r->candidate) {
+        all = format("%s/%d", of_row, r->candidate);
+        free(of_row);
+    }
     return all;
 }
 
@@ -184,13 +196,12 @@ static void put(Pack *p, const RowOut *row, const CutRow *k, const int32_t *ids,
     const float outcome = (float)r->outcome;
     const int32_t domain = domain_of(s, r->domain), right = r->right,
                   question = (int32_t)(s->questions - 1);
-    char *id = name(p, row, file);
+    char *id = name(p, row);
     if (domain == -2)
         pack_fail(p, EXIT_DATA, (Location){file, row->line},
                   format("domain: more than %d different values: is the key an id of each record?",
                          DOMAINS_MOST));
-    if (r->id && !r->more)
-        remember_id(s, r->id, (Location){file, row->line});
+    remember_id(s, id, (Location){file, row->line});
     column_at(&s->column[REWARDS], sizeof *r->label);
     column_at(&s->column[ID], 1);
     column_put(&s->column[REWARDS], r->label, (size_t)r->nlabels * sizeof *r->label);

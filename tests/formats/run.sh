@@ -1268,6 +1268,9 @@ refuse "an id that is rounded" "{$step,\"id\":9007199254740993}" "$steps" \
     'x.jsonl:1: id: numbers from 2^53 on would be rounded'
 refuse "two records of one id" "{$step,\"id\":7,\"cot_steps\":[{\"pi\":1}]}\n{$step,\"id\":\"7\",\"cot_steps\":[{\"pi\":1}]}" \
     "$steps" 'x.jsonl:2: id: .*x.jsonl:1 also has "7"'
+refuse "an id that is the line of another record" \
+    "{$step,\"id\":2,\"cot_steps\":[{\"pi\":1}]}\n{$step,\"cot_steps\":[{\"pi\":1}]}" "$steps" \
+    'x.jsonl:2: id: .*x.jsonl:1 also has "2"'
 refuse "a problem that is a number" "{$step,\"informal_prefix\":3}" "$steps" 'informal_prefix: must be a string'
 refuse "a misspelt key of a label" "{$step,\"metalabel\":0}" "$steps" 'metalabel: did you mean meta_label?'
 refuse "a solution that is a list" '{"cot_response":["a"]}' "$steps" 'x.jsonl:1: cot_response: must be a string'

@@ -156,7 +156,7 @@ static void one_solution(unsigned how, const char *text, size_t n)
         if (row->records != &steps_records)
             continue;
         WANT(!pack_kind(&p, row));
-        char *name = row->records->name(&p, row, "x");
+        char *name = row->records->name(&p, row);
         WANT(*name && (!row->drop || !row->n) && row->n <= (size_t)rules.max_length);
         for (size_t t = 0; t < row->n; t++)
             marks += out.target[row->begin + t];

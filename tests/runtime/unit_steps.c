@@ -85,9 +85,9 @@ static void records(const char *paths, const char *kind, int64_t files)
         good = good && marks == r.nmarks;
         good = good && (*kind == 's' ? r.question == -1 && r.right == -1
                                      : r.question == c->question[i] + k / RECORDS * 4 && r.right == c->right[i]);
-        char *id = steps_id(&s, k);
-        good = good && strlen(id) == (size_t)i + 1 && !strncmp(id, c->id + c->id_at[i], (size_t)i + 1);
-        free(id);
+        char *id = steps_id(&s, k), *named = format("%s%.*s", k < RECORDS ? "" : "2:", (int)i + 1, c->id + c->id_at[i]);
+        good = good && !strcmp(id, named);
+        free(id), free(named);
     }
     const bool all = s.ndomains == 1 + files && !strcmp(s.domain[0], "a") && !strcmp(s.domain[1], "b c") &&
                      (files == 1 || !strcmp(s.domain[2], "z")) && s.questions == (*kind == 's' ? 0 : 4 * files);

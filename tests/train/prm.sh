@@ -137,6 +137,14 @@ verdict "the final folder has a card" "$(cd "$scratch/raw/checkpoints/final_mode
 verdict "weights by a net" "$([ "$(grep -c '"raw": null, "weight": 0\.[0-9]*}' \
     "$scratch/raw/instance_weights.json")" = 12 ] ||
     head -n 3 "$scratch/raw/instance_weights.json")"
+sed 's/"id":"[^"]*",//' "$scratch/train.jsonl" >"$scratch/unnamed.jsonl"
+"$gen" pack -o "$scratch/unnamed.safetensors" --kind steps --system "" --max-length 64 \
+    --tokenizer "$tokens" "$scratch/unnamed.jsonl" >"$scratch/err" 2>&1 || cat "$scratch/err"
+for kind in jsonl safetensors; do
+    raw "${files[@]:2}" --data "$scratch/unnamed.$kind,$scratch/unnamed.$kind" --steps 1 --out "$scratch/twice.$kind"
+    verdict "ids of records of two files, $kind" "$(sed 's/.*"id": "\([^"]*\)".*/\1/' \
+        "$scratch/twice.$kind/instance_weights.json" | diff - <(seq 12; seq -f 2:%g 12) || tail -n 2 "$scratch/err")"
+done
 verdict "the most suspicious first" "$(sed 's/.*"weight": \([^}]*\)}.*/\1/' "$scratch/raw/suspicious_records.jsonl" |
     sort -g -c 2>&1)"
 raw --bench-steps 1
