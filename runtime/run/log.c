@@ -233,11 +233,12 @@ void log_eval(Log *l, int64_t step, const LogEval *e)
     if (world.rank != 0)
         return;
     const Metrics *m = l->metrics;
-    double seconds = e->seconds > 0.0 ? e->seconds : 1e-9, samples = e->value[m->samples];
+    const double seconds = e->seconds > 0.0 ? e->seconds : 1e-9, samples = e->value[m->samples],
+                 steps = ceil(samples / (double)(l->model->micro * l->model->ranks));
     cJSON *r = eval_record(m, e);
     add_float(r, "eval_runtime", rounded(seconds, 1e4));
     add_float(r, "eval_samples_per_second", rounded(samples / seconds, 1e3));
-    add_float(r, "eval_steps_per_second", rounded((double)e->batches / seconds, 1e3));
+    add_float(r, "eval_steps_per_second", rounded(steps / seconds, 1e3));
     add_named(r, "eval_%s_per_second", m->eval[m->eval_work].name,
               rounded(e->value[m->eval_work] / seconds, 10));
     keep(l, r, step);

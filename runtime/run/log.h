@@ -33,7 +33,6 @@ typedef struct {
 typedef struct {
     const double *value;         /* validation metrics */
     double seconds;
-    int64_t batches;             /* over all ranks */
 } LogEval;
 
 typedef struct {

@@ -48,7 +48,8 @@ void objective_step(int64_t step, int64_t micro, double *sum)
     sum[STEP_tokens] = world.rank == 0 && micro == 0 ? (double)counted[step % 2].tokens : 0;
 }
 
-/* Also evaluates as many training records, the first ones: --stop-margin looks at both. */
+/* Also evaluates as many training records, the first ones: --stop-margin looks at both. Samples and
+ * tokens, whose rates are reported, are those of both. */
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
     double train[EVAL_METRICS] = {0};
@@ -62,6 +63,8 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     sum[EVAL_train_margin] = train[EVAL_margin];
     sum[EVAL_train_accuracy] = train[EVAL_accuracy];
     sum[EVAL_seen] = train[EVAL_pairs];
+    sum[EVAL_samples] += train[EVAL_samples];
+    sum[EVAL_tokens] += train[EVAL_tokens];
 }
 
 /* --stop-margin X, in log-probabilities: the margin without the factor beta. */

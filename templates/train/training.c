@@ -147,8 +147,7 @@ LogEval validate(Run *r)
     const int64_t batches = data_eval_batches(&r->eval, &model, r->flags.eval_batches);
     objective_validate(&r->eval, batches, r->validation);
     metrics_values(objective_metrics.eval, EVAL_METRICS, r->validation);
-    return (LogEval){.value = r->validation, .seconds = clock_seconds() - start,
-                     .batches = batches * model.ranks};
+    return (LogEval){.value = r->validation, .seconds = clock_seconds() - start};
 }
 
 /* Validates and logs; true if this is the best validation so far. */

@@ -171,7 +171,7 @@ static void go(Log *l, int64_t from, int64_t to)
                      value[] = {loss, s % 4 ? 0.5 : NAN, 48}, eval[] = {(double)(s * 7 % 30), 10, 100};
         log_step(l, s, &(LogStep){value, value, 1e39, 1e-3 * (double)s, NULL});
         if (s % EVERY == 0) {
-            log_eval(l, s, &(LogEval){.value = eval, .seconds = 0.5, .batches = 5});
+            log_eval(l, s, &(LogEval){.value = eval, .seconds = 0.5});
             log_epoch(l, s, loss, 0.1);
             say_sample(s);
             events_samples(&l->events);

@@ -62,7 +62,7 @@ static void train(Log *l, int64_t from, int64_t to)
         Step now = step_of(s);
         log_step(l, s, &(LogStep){ now.value, now.value, now.grad_norm, now.lr, NULL });
         if (s % 10 == 0)
-            log_eval(l, s, &(LogEval){ .value = eval, .seconds = 0.5, .batches = 5 });
+            log_eval(l, s, &(LogEval){ .value = eval, .seconds = 0.5 });
     }
 }
 
