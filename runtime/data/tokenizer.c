@@ -279,16 +279,20 @@ char *tokenizer_load(Tokenizer **to, const char *path)
         free(text);
         return load_bytes(to);
     }
+    Tokenizer *t = NULL;
     error = tokenizer_config_read(path, &config);
     if (!error)
-        error = prefixed(path, parse(to, text, n, config));
-    if (!error && (*to)->eos < 0) {
+        error = prefixed(path, parse(&t, text, n, config));
+    if (!error && t->eos < 0) {
         const char *slash = strrchr(path, '/');
         char *folder = format("%.*s", slash ? (int)(slash + 1 - path) : 0, path);
-        if ((error = find_eos(*to, folder)))
-            tokenizer_free(*to);
+        error = find_eos(t, folder);
         free(folder);
     }
+    if (error)
+        tokenizer_free(t);
+    else
+        *to = t;
     free(text);
     cJSON_Delete(config);
     return error;

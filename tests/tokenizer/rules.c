@@ -244,7 +244,10 @@ static void check_ends(const char *tokenizer)
         error = tokenizer_load(&t, path);
         int eos = cases[i].eos < 0 ? -1 : end + cases[i].eos;
         if (cases[i].error)
-            why = error && strstr(error, cases[i].error) ? NULL : error ? error : format("accepted");
+            why = error && strstr(error, cases[i].error)
+                      ? t ? format("refused, but a tokenizer is returned") : NULL
+                  : error ? error
+                          : format("accepted");
         else if (error)
             why = error;
         else if (tokenizer_eos(t) != eos)
