@@ -46,7 +46,7 @@ void prepare_texts(const Flags *f, const char *texts, const Model *m,
         fclose(summary);
         if (e.text)
             records_refuse(&e, "prepare", tokenizer, "");
-        note("%.*s", (int)(bytes ? bytes - 1 : 0), text);
+        note_lines("", text);
         char *word = shell_word(f->out);
         note("%s: arrays of ids; --data %s trains on them", f->out, word);
         free(word), free(text), free(tokenizer);

@@ -175,8 +175,7 @@ void records_refuse(const PackError *e, const char *flag, const char *tokenizer,
         line, e->file ? ": " : "", e->text, more);
 }
 
-/* Prints a text of several lines, the last without a newline. */
-static void note_lines(const char *before, char *text)
+void note_lines(const char *before, char *text)
 {
     for (char *line; (line = strsep(&text, "\n")); before = "")
         if (*line || text)

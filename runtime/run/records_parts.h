@@ -22,5 +22,7 @@ char *records_files(const Flags *f, const Model *m, const DataShape *of, const R
 /* Ends the program; `more` follows what is wrong with the data. */
 _Noreturn void records_refuse(const PackError *e, const char *flag, const char *tokenizer,
                               const char *more);
+/* Notes a text line by line, the first after `before`; changes the text. */
+void note_lines(const char *before, char *text);
 
 #endif
