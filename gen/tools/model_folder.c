@@ -606,6 +606,11 @@ static void read_tokenizer(ModelFolder *m)
     m->tokenizer_fault = tokenizer_load(&tok, path);
     if (m->tokenizer_fault)
         return;
+    const char *rows = m->value[F_model_vocab];
+    if (rows && tokenizer_size(tok) > strtod(rows, NULL))
+        remark(m, "tokenizer.json has %d ids, but vocab_size is %s, which programs refuse: "
+               "resize_token_embeddings(%d) of transformers adds the rows; then gen new again",
+               tokenizer_size(tok), rows, tokenizer_size(tok));
     m->loaded = tok;
     m->bos = tokenizer_bos(tok);
     m->eos = tokenizer_eos(tok);
