@@ -152,7 +152,8 @@ static char *complete_config(const char *folder, const ExportFiles *x, const Tok
     }
     cJSON *tokenizer = read_object(folder, "tokenizer.json", &error),
           *model = error ? NULL : read_object(folder, "config.json", &error);
-    const char *class = *word_of(config, class_key) ? word_of(config, class_key)
+    const char *named = word_of(*word_of(config, class_key) ? config : model, class_key),
+               *class = *named                 ? named
                         : there && !x->adapter ? tokenizer_class_of(word_of(model, "model_type"))
                                                : "";
     if (class && model && !json_get(config, "auto_map") &&
@@ -333,6 +334,27 @@ char *export_reads_otherwise(const Model *m, const char *tokenizer)
     }
     cJSON_Delete(model);
     free(error);
+    return text;
+}
+
+char *export_ends_otherwise(const Model *m, const char *tokenizer)
+{
+    Tokenizer *t = NULL;
+    char *error = NULL, *text = NULL, *refused = tokenizer ? tokenizer_load(&t, tokenizer) : NULL;
+    cJSON *model = json_parse(m->config_json, strlen(m->config_json), &error);
+    const cJSON *id = json_get(model, "eos_token_id");
+    const int eos = t ? tokenizer_eos(t) : -1;
+    if (eos >= 0 && cJSON_IsNumber(id) && !tokenizer_ends(t, (int32_t)id->valuedouble)) {
+        char *words = model_words(m, "model.bos|model.eos");
+        text = format("model.eos is %.0f, but the tokenizer ends texts with token %d; transformers "
+                      "would stop generating at token %.0f: gen %s model.bos=%d model.eos=%d",
+                      id->valuedouble, eos, id->valuedouble, words,
+                      tokenizer_bos(t) < 0 ? eos : tokenizer_bos(t), eos);
+        free(words);
+    }
+    cJSON_Delete(model);
+    tokenizer_free(t);
+    free(error), free(refused);
     return text;
 }
 

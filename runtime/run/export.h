@@ -13,5 +13,8 @@ void export_write(const Checkpoints *c, Model *m, const char *folder, const char
 /* Returns a message if AutoTokenizer of transformers 5 gives other ids than this tokenizer.json (or
  * NULL, "bytes") next to a model of this type, malloc'ed; else NULL. */
 char *export_reads_otherwise(const Model *m, const char *tokenizer);
+/* Returns a message if eos_token_id of the recipe, which config.json of a model from random weights
+ * has, ends no text by this tokenizer (a file, "bytes" or NULL), malloc'ed; else NULL. */
+char *export_ends_otherwise(const Model *m, const char *tokenizer);
 
 #endif

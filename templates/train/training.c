@@ -345,16 +345,24 @@ static char *fingerprint(const Run *r)
 }
 
 //@ if uses_tokens
-/* Notes that transformers reads the tokenizer of the weights otherwise. */
+/* Notes that transformers reads the tokenizer of the weights otherwise, or would end texts
+ * elsewhere. */
 static void note_tokenizer(const Run *r)
 {
     WeightFolders folder;
     folders_of(r, folder);
-    char *own = vocabulary_of_folder(folder, WEIGHT_FOLDERS),
-         *otherwise = export_reads_otherwise(&model, own ? own : r->checkpoints.tokenizer);
+    bool random = true;
+    for (int i = 0; i < WEIGHT_FOLDERS; i++)
+        random = random && !folder[i];
+    char *own = vocabulary_of_folder(folder, WEIGHT_FOLDERS);
+    const char *its = own ? own : r->checkpoints.tokenizer;
+    char *otherwise = export_reads_otherwise(&model, its),
+         *ends = random ? export_ends_otherwise(&model, its) : NULL;
     if (otherwise)
         note("%s", otherwise);
-    free(own), free(otherwise);
+    if (ends)
+        note("%s", ends);
+    free(own), free(otherwise), free(ends);
 }
 
 /* A resumed run encodes raw data as it did at its start, even if no flag names the tokenizer again:

@@ -205,11 +205,14 @@ done
 # A tokenizer that transformers would rebuild otherwise, by the class that the base names or by its model type: the
 # export names the class that reads the file as it is; where transformers 5 takes none but its own, messages and the
 # card say so.
-odd() {                 # NAME CLASS JQ: a model folder of that program whose tokenizer.json jq has changed
+odd() {                 # NAME CLASS JQ [CONFIG]: a model folder of that program whose tokenizer.json jq has changed,
+                        # and by CONFIG its config.json
     local folder=$exported/odd_$1
+    rm -rf "$folder"{,.again}
     cp -rL "$ref/$1/model" "$folder"
     tiny_tokenizer "$folder"
     jq -c "$3" "$folder/tokenizer.json" >"$scratch/odd.json" && mv "$scratch/odd.json" "$folder/tokenizer.json"
+    jq -c "${4:-.}" "$folder/config.json" >"$scratch/odd.json" && mv "$scratch/odd.json" "$folder/config.json"
     printf '{"tokenizer_class":"%s","eos_token":"<|endoftext|>"}\n' "$2" >"$folder/tokenizer_config.json"
     writes "odd $1" "$1" --init-from "$folder" --export "$exported/odd_$1.again"
     cp "$scratch/write.log" "$scratch/odd.$1.log"
@@ -224,6 +227,8 @@ odd llama_rows LlamaTokenizerFast '.pre_tokenizer.use_regex = false'
 class_is llama_rows PreTrainedTokenizerFast
 odd qwen3_tiny Qwen2Tokenizer '.pre_tokenizer.use_regex = false'
 class_is qwen3_tiny PreTrainedTokenizerFast
+odd gpt2_tiny '' . '.tokenizer_class = "Qwen2Tokenizer"'        # only config.json names a class
+class_is gpt2_tiny PreTrainedTokenizerFast
 odd qwen2_tiny Qwen2Tokenizer .
 otherwise='transformers 5 reads each tokenizer.json of a qwen2 model as Qwen2Tokenizer, which replaces its normalizer: load'
 verdict "odd qwen2_tiny: said" "$(grep -q "$otherwise it with PreTrainedTokenizerFast instead of Auto" \
@@ -234,6 +239,18 @@ writes "odd, beforehand" qwen2_tiny --init-from "$exported/odd_qwen2_tiny" --dat
     --out "$scratch/none"
 verdict "odd qwen2_tiny: said beforehand" "$(grep -q "$otherwise" "$scratch/write.log" || cat "$scratch/write.log")"
 verdict "others are said nothing of" "$(grep -h 'transformers 5' "$scratch"/odd.{gpt2_tiny,llama_rows,qwen3_tiny}.log)"
+# Random weights have the recipe's eos_token_id, 256, at which transformers would stop: where the tokenizer ends texts
+# at another token, a note before training has the words that name it.
+mkdir "$scratch/ends"
+tiny_tokenizer "$scratch/ends"
+for folder in "$scratch/ends" "$exported/odd_qwen2_tiny"; do
+    writes "ends by the recipe" llama_rows --init-from none --tokenizer "$folder/tokenizer.json" \
+        --data "$scratch/odd.jsonl" --dry-run --out "$scratch/none"
+    grep model.eos "$scratch/write.log"
+done >"$scratch/ends.log"
+verdict "ends by the recipe: said" "$(sed 's/gen .* model.b/gen model.b/' "$scratch/ends.log" | diff - <(echo "model.eos is \
+256, but the tokenizer ends texts with token 255; transformers would stop generating at token 256: gen model.bos=255 \
+model.eos=255"))"
 
 # Bytes get a tokenizer.json that others read; here it stays what it was, so that records of bytes go on.
 printf '{"text":"Bytes \u00e9, as they are"}\n' >"$scratch/text.jsonl"
