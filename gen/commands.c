@@ -59,6 +59,18 @@ int command_option_words(const char *command, const char **word, int max)
     return n;
 }
 
+void command_unknown_option(const char *command, const char *word)
+{
+    const char *name[64];
+    const char *near = text_nearest(word, name, command_option_words(command, name, 64)),
+               *blank = *command ? " " : "";
+    if (near && !strcmp(near, "--"))
+        near = NULL;
+    err((Loc){0}, "%s%sunknown option %s; %s", command, *command ? ": " : "", word,
+        near ? text_print("did you mean %s?", near)
+             : text_print("gen %s%s--help lists them", command, blank));
+}
+
 /* "new, plan"; "" is RECIPE. */
 static const char *owners(const OptionRow *o)
 {

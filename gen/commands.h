@@ -20,6 +20,8 @@ extern const int noptions;
 const OptionRow *command_option(const char *command, const char *word);
 /* Stores the words of a command's options; returns their number. */
 int command_option_words(const char *command, const char **word, int max);
+/* Ends the program, with the nearest option of the command. */
+void command_unknown_option(const char *command, const char *word);
 /* Prints a command's options; NULL: those of all commands except pack, with the commands. */
 void command_options_print(const char *command, FILE *to);
 void command_help(int command, FILE *to);                    /* gen COMMAND --help */

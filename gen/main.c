@@ -299,7 +299,7 @@ enum { OPTIONS = sizeof option / sizeof *option };
 
 /* Ends the program for an option that gen does not have: perhaps a flag of the training program, or
  * a field. */
-static void unknown_option(const char *word, const char *next)
+static void unknown_option(const char *command, const char *word, const char *next)
 {
     for (int i = 0; i < OPTIONS; i++)
         if (!strcmp(option[i].word, word))
@@ -323,7 +323,7 @@ static void unknown_option(const char *word, const char *next)
                     : "");
     if (row)
         err((Loc){0}, "--%s: %s", name, alias_typed(row, given));
-    err((Loc){0}, "unknown option %s; `gen --help` lists them", word);
+    command_unknown_option(command, word);
 }
 
 /* Stores argv[*i] and its value if it is an option of the command; returns false if it is not. */
@@ -379,6 +379,15 @@ static Command check_from(Command cmd)
     return cmd;
 }
 
+/* Ends the program if argv[i] is the field of `FIELD = VALUE`, typed with blanks. */
+static void check_blanks(int argc, char **argv, int i)
+{
+    const char *equal = i + 1 < argc && *argv[i + 1] == '=' ? argv[i + 1] : NULL,
+               *value = !equal ? NULL : equal[1] ? equal + 1 : i + 2 < argc ? argv[i + 2] : "";
+    if (equal)
+        err((Loc){0}, "%s %s: write it without blanks: %s=%s", argv[i], equal, argv[i], value);
+}
+
 /* Parses options, one recipe and overrides. command: "": none was typed. */
 static Command parse_words(int argc, char **argv, const char *command)
 {
@@ -387,14 +396,16 @@ static Command parse_words(int argc, char **argv, const char *command)
         const char *word = argv[i];
         if (*word == '-') {
             if (!take_option(&cmd, command, argc, argv, &i))
-                unknown_option(word, i + 1 < argc ? argv[i + 1] : NULL);
+                unknown_option(command, word, i + 1 < argc ? argv[i + 1] : NULL);
         } else if (!cmd.recipe && (!strchr(word, '=') || strchr(word, '/')))
             cmd.recipe = word;
         else if (strchr(word, '='))
             cmd.override[cmd.noverrides++] = argv[i];
-        else
+        else {
+            check_blanks(argc, argv, i);
             err((Loc){0}, "%s: takes one recipe, and field=value words; %s is the recipe", word,
                 cmd.recipe);
+        }
     }
     if (!cmd.recipe && cmd.out && cmd.locked && !cmd.noverrides)
         cmd.noverrides = emit_again(cmd.out, &cmd.recipe, &cmd.override);
@@ -482,7 +493,7 @@ static int run_container(int argc, char **argv)
     }
     for (int i = 1; i < argc && !recipe; i++)
         if (!take_option(&cmd, argv[0], argc, argv, &i))
-            unknown_option(argv[i], NULL);
+            unknown_option(argv[0], argv[i], NULL);
     Config *c = NULL;
     Graph *g = NULL;
     if (recipe) {

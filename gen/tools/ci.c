@@ -5,6 +5,7 @@
  * Keeps: user text is a quoted scalar; commands receive it as variables, never as their own
  *        text. */
 #define _GNU_SOURCE
+#include "gen/commands.h"
 #include "gen/emit/emit.h"
 #include "gen/tools/tools.h"
 
@@ -57,7 +58,7 @@ static Words words_of(int argc, char **argv)
         else if (!strcmp(argv[i], "--diecast"))
             w.diecast = option_value(argc, argv, &i, "a URL, perhaps with #REF,");
         else if (*argv[i] == '-')
-            err((Loc){0}, "ci: unknown option %s; `gen ci --help` lists them", argv[i]);
+            command_unknown_option("ci", argv[i]);
         else if (w.npaths == MAX_RECIPES || w.nfilters == MAX_RECIPES)
             err((Loc){0}, "ci: more than %d words", MAX_RECIPES);
         else if (strchr(argv[i], '=') && !strchr(argv[i], '/'))

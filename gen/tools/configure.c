@@ -295,6 +295,12 @@ static int configure_cluster(const char *name, const char *folder, char **word, 
         err((Loc){0},
             "config: no terminal to ask on: give words FIELD=VALUE: card=NAME or target=cpu, "
             "nodes=N, gpus_per_node=N, launcher=slurm ... (gen fields, cluster)");
+    bool has_device = false;
+    for (int i = 0; i < n; i++)
+        has_device = has_device || !strncmp(word[i], "card=", 5) || !strncmp(word[i], "target=", 7);
+    if (!has_device)
+        err((Loc){0}, "config: --cluster %s: add card=NAME, the GPU of its nodes (gen list cards), "
+            "or target=cpu", name);
     const Config *c = check_words(name, word, n);
     Str s = {0};
     str_print(&s, "-- of gen config --cluster %s\nreturn {\n", name);
@@ -332,7 +338,7 @@ int configure_main(int argc, char **argv)
                 "new FILE.lua",
                 flag);
         if (!o)
-            err((Loc){0}, "unknown option %s; `gen config --help` lists them", flag);
+            command_unknown_option("config", flag);
         if (*o->value && i + 1 == argc)
             err((Loc){0}, "config: %s: needs %s after it", flag, o->value);
         if (*o->value)

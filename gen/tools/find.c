@@ -152,8 +152,9 @@ const char *recipe_find(const char *word)
             word, word);
     const char *name[MAX_RECIPES];
     const char *near = text_nearest(bare_name(word), name, recipe_names(name, MAX_RECIPES));
-    err((Loc){0}, "%s: no such file, and recipes/ has no %s.lua%s; gen list shows what there is",
-        word, bare_name(word), near ? text_print("; did you mean %s?", near) : "");
+    err((Loc){0}, "%s: no such file%s; %s", word,
+        language(word) ? "" : text_print(", and recipes/ has no %s.lua", bare_name(word)),
+        near ? text_print("did you mean %s?", near) : "gen list prints all recipes");
 }
 
 bool recipe_known(const char *word)

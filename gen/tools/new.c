@@ -37,15 +37,6 @@ static const struct { const char *word, *wants; size_t at; } option[] = {
 };
 enum { OPTIONS = sizeof option / sizeof *option };
 
-static void unknown_option(const char *command, const char *word)
-{
-    const char *name[64];
-    const char *near = text_nearest(word, name, command_option_words(command, name, 64));
-    err((Loc){0}, "%s: unknown option %s%s", command, word,
-        near ? text_print("; did you mean %s?", near)
-             : text_print("; gen %s --help lists them", command));
-}
-
 static NewOptions parse(int argc, char **argv, const char *command)
 {
     NewOptions o = {.word = arena_new((size_t)argc * sizeof(char *) + 1)};
@@ -72,7 +63,7 @@ static NewOptions parse(int argc, char **argv, const char *command)
         if (k == OPTIONS && command_option(command, word))
             err((Loc){0}, "%s: %s is for a recipe, not for a folder", command, word);
         if (k == OPTIONS)
-            unknown_option(command, word);
+            command_unknown_option(command, word);
         if (!command_option(command, word))
             err((Loc){0}, "%s: %s is an option of gen new", command, word);
         char *at = (char *)&o + option[k].at;

@@ -113,14 +113,6 @@ static void option_format(PackOptions *o, const char *name, const char *got)
     o->format = format;
 }
 
-static void option_unknown(const char *name)
-{
-    const char *names[64];
-    const char *near = text_nearest(name, names, command_option_words("pack", names, 64));
-    err((Loc){0}, "pack: unknown option %s%s%s%s", name, near ? ": did you mean " : "",
-        near ? near : "", near ? "?" : "");
-}
-
 /* Reads an option of step-labelled solutions; false: argv[*i] is another one. */
 static bool read_steps_option(int argc, char **argv, int *i, StepsRules *s, int64_t *steps)
 {
@@ -171,7 +163,7 @@ static void options_read(int argc, char **argv, PackOptions *o, const char **pre
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (a[0] == '-' && a[1] && strcmp(a, "--assistant-only") && !command_option("pack", a))
-            option_unknown(a);
+            command_unknown_option("pack", a);
         if (!strcmp(a, "-o")) {
             o->out = option_value(argc, argv, &i);
         } else if (!strcmp(a, "--show")) {

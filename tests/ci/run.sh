@@ -93,9 +93,8 @@ check ci/allow "2" "$(for host in github gitlab; do ci --$host --allow 2GiB $R; 
 refused() { check "ci/refuses_$1" "1 $2" "$(ci "${@:3}" >"$T/out"; echo "$? $(grep -v taking "$T/said")$(cat "$T/out")")"; }
 refused host "gen: ci: needs --github or --gitlab, the service that runs the workflow" $R
 refused both "gen: ci: --gitlab: give only one of --github and --gitlab" --github --gitlab $R
-refused option "gen: ci: unknown option --jobs; \`gen ci --help\` lists them" --github --jobs
-refused recipe "gen: cpu_tyni: no such file, and recipes/ has no cpu_tyni.lua; did you mean cpu_tiny?; gen list shows \
-what there is" --github cpu_tyni
+refused option "gen: ci: unknown option --jobs; gen ci --help lists them" --github --jobs
+refused recipe "gen: cpu_tyni: no such file, and recipes/ has no cpu_tyni.lua; did you mean cpu_tiny?" --github cpu_tyni
 refused twice "gen: ci: recipes/cpu_tiny.lua: named twice" --github $R cpu_tiny
 refused none "gen: ci: none of the 1 recipes has these values" --github $R target=sm_90
 refused allow "gen: ci: --allow: must be bytes per rank with a unit, such as 24GiB, got 24" --github --allow 24 $R

@@ -323,7 +323,7 @@ DIECAST_TIMEOUT_SCALE=5s doctor recipes/cpu_tiny.lua
 has "a scale of times that programs refuse" '^  warning  times            DIECAST_TIMEOUT_SCALE=5s: want a number from 0.001 to 1000: unset it'
 says "a scale of times: does not run" '  recipes/cpu_tiny.lua: builds here: yes, runs here: no'
 doctor recipes/cpu_tiny.lua --jsn
-same "a misspelt option" "1 gen: unknown option --jsn; \`gen --help\` lists them" "$code $(cat "$T/out")"
+same "a misspelt option" "1 gen: doctor: unknown option --jsn; did you mean --json?" "$code $(cat "$T/out")"
 # a gen that does not start: make says which library, and what is not installed
 mkdir "$T/lua"
 echo broken >"$T/lua/liblua5.4.so.0"

@@ -227,7 +227,7 @@ config_says port 1 'config: --master-port: must be a port, 1 to 65535, got "6553
     --master-port 65536
 config_says precision 1 "config: --mixed-precision: precision is a recipe field: add precision=bf16 to gen RECIPE or gen\
  new FILE.lua" --mixed-precision fp16
-config_says unknown 1 "unknown option --nods; \`gen config --help\` lists them" --nods 2
+config_says unknown 1 "config: unknown option --nods; did you mean --nodes?" --nods 2
 config_says both 1 "config: give only one of --show, --cluster and a machine's flags" --show --nodes 2
 config_says stray 1 "config: card=a100: is for --cluster NAME" card=a100
 config_says no_value 1 "config: --nodes: needs N after it" --nodes
@@ -247,6 +247,8 @@ config_says cluster_there 1 "$T/c/new/mine.lua: exists; --force overwrites it" -
     target=cpu
 config_says cluster_bad 1 "cluster.time: must be MINUTES, HH:MM:SS, DAYS-HH or DAYS-HH:MM:SS, got \"x\"" --cluster b \
     -o "$T/c/new" card=a100 launcher=slurm time=x
+config_says cluster_device 1 "config: --cluster b: add card=NAME, the GPU of its nodes (gen list cards), or target=cpu" \
+    --cluster b -o "$T/c/new" nodes=2
 config_says cluster_none 1 "config: no terminal to ask on: give words FIELD=VALUE: card=NAME or target=cpu, nodes=N,\
  gpus_per_node=N, launcher=slurm ... (gen fields, cluster)" --cluster b -o "$T/c/new"
 config_says cluster_name 1 'config: --cluster: must be a name of up to 64 letters, digits and _ . -, got "../x"' --cluster ../x \

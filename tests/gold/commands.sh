@@ -117,7 +117,7 @@ wrong gpus "gen: fit: --gpus 0: must be a number of GPUs from 1 to 65536" $F --g
 wrong gpus_twice "gen: fit: --gpus 2: the words set gpus, too; leave one of them out" $F --gpus 2 gpus=4
 wrong host "gen: fit: --host-gib abc: must be a number of GiB from 0 to 1048576" $F --host-gib abc
 wrong field 'gen: lora.rnk: unknown key; did you mean "rank"?' $F lora.rnk=4
-wrong option "gen: unknown option --crad; \`gen --help\` lists them" $F --crad h100
+wrong option "gen: fit: unknown option --crad; did you mean --card?" $F --crad h100
 wrong target "gen: fit: --target is for models' folders; of a recipe: gen fit cpu_tiny target=NAME" cpu_tiny --target sm_90
 wrong nothing "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them"
 wrong standalone 'recipes/darkroom_ppo.lua:5: fit: recipes whose objective is ppo train no model of layers: there is nothing to fit

@@ -202,8 +202,9 @@ cli whole_room $P':5: -d plan: the objective ppo trains no model of layers, so t
 cli whole_tune "$P:5: the objective ppo has no matrix products or kernels to measure" tune $P
 check whole/check "$P: target cpu has no CUDA kernels" "$("$GEN" check $P)"
 check whole/plan 3 "$("$GEN" plan $P | grep -c -e '81 of darkroom' -e ' 52000 updates by 40 ' -e ' 4212000 updates, of ')"
-cli no_file "gen: nothing.lua: no such file, and recipes/ has no nothing.lua; gen list shows what there is" nothing.lua
-cli near_file "gen: recipe/cpu_tniy.lua: no such file, and recipes/ has no cpu_tniy.lua; did you mean cpu_tiny?; gen list shows what there is" recipe/cpu_tniy.lua
+cli no_file "gen: nothing.lua: no such file, and recipes/ has no nothing.lua; gen list prints all recipes" nothing.lua
+cli no_settings "gen: nothing.yml: no such file; gen list prints all recipes" nothing.yml
+cli near_file "gen: recipe/cpu_tniy.lua: no such file, and recipes/ has no cpu_tniy.lua; did you mean cpu_tiny?" recipe/cpu_tniy.lua
 cli near_name "gen: a100x4_ful: neither a command nor a recipe (NAME.lua); did you mean a100x4_full?" a100x4_ful
 cli hub "gen: Qwen/Qwen2.5-7B: no such file; if it is a model of the Hugging Face hub, download it (hf download Qwen/Qwen2.5-7B --local-dir DIR); gen new FILE.lua --from DIR writes a recipe for it, gen plan DIR shows what fits" Qwen/Qwen2.5-7B
 mkdir -p "$T/model" "$T/adapter" "$T/emitted"
@@ -237,12 +238,14 @@ cli word_run "gen: learning_rate: unknown key; here it is the word run.lr=1e-4" 
 cli word_unknown_target "gen: target: sm_75 is not supported: GPUs from Ampere on (sm_80); gen list names the targets" plan recipes/h200x1_qwen2.5_7b_full.lua target=sm_75
 cli word_card 'gen: target: "h100-nvl" is a card: use card = "h100-nvl", which sets target sm_90 and memory.limit_gib = 93 (NVIDIA H100 NVL, 94 GB)' plan recipes/h200x1_qwen2.5_7b_full.lua target=h100-nvl
 cli nothing_like_it "gen: --use_dora: not supported: adapters are LoRA, or lora.rslora" $R --use_dora
-cli option "gen: unknown option --fast; \`gen --help\` lists them" $R --fast
+cli option "gen: unknown option --zzzz; gen --help lists them" $R --zzzz
 cli room "gen: -d grpah: no such room; did you mean graph?" -d grpah $R
 cli room_far "gen: -d zzzzzzzz: no such room; use recipe, config, graph, fuse, part or plan" -d zzzzzzzz $R
 cli room_without "gen: -d: needs a room after it" $R -d
 cli out_without "gen: -o: needs a folder after it" $R -o
 cli option_elsewhere "gen: -o is not an option of this command; \`gen --help\` lists its commands" plan $R -o x
+cli blanks "gen: batch.micro =: write it without blanks: batch.micro=16" $R batch.micro = 16
+cli blank "gen: batch.micro =16: write it without blanks: batch.micro=16" $R batch.micro =16
 cli two "gen: recipes/cpu_tiny_llama.lua: takes one recipe, and field=value words; $R is the recipe" $R recipes/cpu_tiny_llama.lua
 cli none "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" plan
 cli explain "gen: no field lora.rnak; did you mean \"lora.rank\"?; \`gen fields\` lists them" explain lora.rnak
