@@ -204,7 +204,8 @@ void check_records(const Run *r)
     objective_suit(folder, r->evaluates ? &r->eval : NULL);
 }
 
-void open_data(Run *r)
+/* Sets whether the flags give data to train on and to validate on. */
+static void select_data(Run *r)
 {
 //@ if uses_tokens
     r->trains = records_train(&r->flags);
@@ -214,6 +215,11 @@ void open_data(Run *r)
     r->trains = *r->flags.data;
     r->evaluates = *r->flags.eval_data;
 //@ end
+}
+
+void open_data(Run *r)
+{
+    select_data(r);
     objective_open(&r->flags, &r->train, &r->eval);
     check_records(r);
 }
@@ -394,12 +400,7 @@ void prepare(Run *r)
     run_name(&r->flags);
     if (checkpoint_find(c, &model))
         r->changes = checkpoint_flags(c, &r->flags);
-    initial_choose(c, &model);
-//@ if uses_tokens
-    if (c->found)
-        keep_tokenizer(r);
-//@ end
-    open_data(r);
+    select_data(r);              /* checked first: packing raw data may take minutes */
     if (!r->trains)
         die(EXIT_CONFIG,
 //@ if uses_raw_data
@@ -409,6 +410,12 @@ void prepare(Run *r)
             "--data is missing: files to train on");
 //@ end
     check_validations(r);
+    initial_choose(c, &model);
+//@ if uses_tokens
+    if (c->found)
+        keep_tokenizer(r);
+//@ end
+    open_data(r);
     c->fingerprint = fingerprint(r);
     c->layout = layout_of_bits();
 //@ if uses_tokens

@@ -84,6 +84,8 @@ raw "a bad row of raw data" 88 "--data: .*raw/a.jsonl:2: text: must be a string$
 # before the data are read, which cannot be
 raw "a model of the hub" 80 "--init-from Org/M-1: no such folder; .*hf download Org/M-1 --local-dir M-1" \
     "$scratch/raw/a.jsonl" --init-from Org/M-1
+raw "flags before raw data, which may take minutes to pack" 80 "--patience: this run has no validations" \
+    "$scratch/raw/a.jsonl" --patience 1
 (ulimit -n 10; raw "raw data, few open files" 90 "Too many open files$" "$scratch/raw/a.jsonl") | tee "$scratch/few"
 verdict "raw data, few open files: what to do" "$(grep -q '^not ok' "$scratch/few" && echo "see above"
     sed -n '/^next: /p' "$scratch/said" | grep -v '^next: allow more open files (ulimit -n 4096); then ')"
@@ -110,7 +112,7 @@ raw "raw data and a file that is not there" 88 "--data: $scratch/none: No such f
 raw "standard input twice" 80 "standard input can be read once" - --eval-data -
 printf '\x7fELF\2\1\1\0\0\0' >"$scratch/raw/program"
 raw "binary data" 88 "/program: byte 7 is 0: binary data" "$scratch/raw/program"
-refuses "a share of nothing" 80 "--eval-share is a share of --data" gpt2_tiny --eval-share 0.1
+refuses "a share of nothing" 80 "--eval-share is a share of --data" gpt2_tiny --bench-steps 1 --eval-share 0.1
 refuses "a share and a file" 80 "--eval-share and --eval-data both" gpt2_tiny $ours --eval-share 0.1 \
     --eval-data $ref/$case/eval.safetensors
 refuses "a share that leaves nothing" 88 "of 1 samples, 0 and 1 are for training and validation" gpt2_tiny $ours \
@@ -846,6 +848,10 @@ done
 refuses "a choice that is none" 80 "--loss-on: must be one of auto|.* got \"turn\"" gpt2_tiny $ours --loss-on turn
 verdict "a choice that is none: what to do" "$(grep -q '^next: fix that and run the command again' "$scratch/said" ||
     tail -n 1 "$scratch/said")"
+refuses "a field without a dot" 80 "--bf16: fixed when the program was generated, .*: gen [^ ]*\.lua precision=bf16 && make" \
+    gpt2_tiny $ours --bf16
+verdict "a field without a dot: what to do" "$(grep -q '^next: run that gen command and make; then .*gpt2_tiny.* --bf16' \
+    "$scratch/said" || tail -n 1 "$scratch/said")"
 refuses "a run of no steps" 80 "--epochs 0 makes a run of 0 steps: give more, or --steps N$" gpt2_tiny $ours --epochs 0
 verdict "a run of no steps: nothing is left" "$(ls "$scratch/out/DONE" 2>&1 | grep -v 'No such')"
 refuses "a warm-up of part of a step" 80 "--warmup 10.5: must be a whole number of steps, or below 1, a share" \

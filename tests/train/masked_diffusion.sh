@@ -223,6 +223,11 @@ verdict "windows of raw text" "$(grep -q '^windows of 32 tokens, 16 apart' "$scr
 "$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --steps 2 --init-from none --eval-share 0.2 \
     --out "$scratch/ids" >"$scratch/log" 2>&1 || verdict "arrays of ids" "$(tail -n 1 "$scratch/log")"
 compare "arrays of ids, as the text they are of" history "$scratch/raw" "$scratch/ids" 0
+# --eval-share goes on with the run, so that a flag of validations is not refused
+cp -r "$scratch/raw" "$scratch/resumed"
+"$work/mdm_masked.bf16/run.sh" --data "$scratch/text.txt" --tokenizer char --steps 3 --patience 9 \
+    --out "$scratch/resumed" >"$scratch/log" 2>&1
+verdict "a flag of validations, resumed" "$(grep -q '^step 3/3 .*eval loss' "$scratch/log" || tail -n 2 "$scratch/log")"
 "$work/mdm_masked.bf16/run.sh" --prepare "$scratch/text.txt" --out "$scratch/own" --tokenizer char --eval-share 0.2 \
     >"$scratch/log" 2>&1 || verdict "arrays of ids by the program" "$(tail -n 1 "$scratch/log")"
 verdict "arrays of ids by the program" "$(diff -r "$scratch/arrays" "$scratch/own" 2>&1;
