@@ -2,6 +2,7 @@
  *
  * In:    the graph after plan.
  * Out:   text or JSON, with the same numbers. */
+#include "gen/config/rules.h"
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
@@ -100,7 +101,7 @@ static void print_length(const Graph *g, const Info *n, FILE *to)
     const char *of =
         l->epochs ? text_print("%g epoch%s", l->epochs, l->epochs == 1 ? "" : "s") : "";
     if (!l->updates)
-        line(to, "length", text_print("%s; how many updates is known with the data", of));
+        line(to, "length", text_print("%s; the number of updates depends on the data", of));
     else
         line(to, "length",
              text_print("%s%s%s updates%s%s", of, *of ? ", " : "", text_grouped(l->updates),
@@ -264,6 +265,15 @@ static const char *start_of(const Config *c, const char *out)
     return text_shell(text_print("%s/run.sh", out));
 }
 
+/* The flags without which the program does not train. */
+static const char *required_flags(Config *c)
+{
+    const char *(*more)(const Config *) = config_rules(c)->run_flags,
+               *flags = more ? more(c) : NULL;
+    return text_print("%s--data FILE%s%s", config_int(c, F_lora_rank) ? "--init-from FOLDER " : "",
+                      flags ? " " : "", flags ? flags : "");
+}
+
 static void info_print(const Graph *g, Config *c, FILE *to)
 {
     const Objective *o = objective_find(g->objective);
@@ -275,10 +285,10 @@ static void info_print(const Graph *g, Config *c, FILE *to)
     print_files(o, n.out, to);
     fprintf(to, "\n  gen %s && make -C %s\n  %s\n", n.recipe, text_shell(n.out),
             start_of(c, n.out));
-    fprintf(to, "      with --data FILE%s; --help has every flag\n",
+    fprintf(to, "      with %s%s; --help has every flag\n", required_flags(c),
             *run_value(g, "data") ? text_print(", by default %s", run_value(g, "data")) : "");
     fprintf(to, "  gen plan %s     the memory by buffers\n", n.recipe);
-    fprintf(to, "  gen %s gpus=N     for other ranks\n", n.other);
+    fprintf(to, "  gen %s gpus=N     for another number of ranks\n", n.other);
 }
 
 /* ---- the same for programs ------------------------------------------------------------------- */

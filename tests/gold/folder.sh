@@ -40,6 +40,17 @@ refuses() {             # refuses NAME MESSAGE WORDS...: exit code 1, nothing wr
 }
 same() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3'"; fi; }
 
+# ---- the command that starts the program has the flags without which it does not train
+flags_of() {            # flags_of RECIPE: as gen info and the README of the folder name them
+    "$gen" info "$1" | sed -n 's/^ *with \(--.*\); --help.*/\1/p'
+    "$gen" "$1" -o flags >log 2>&1 && sed -n 's/^ *\.\/run\.sh \(.*\)  # trains.*/\1/p' flags/README.md
+}
+for line in "cpu_tiny --data FILE" "cpu_tiny_lora --init-from FOLDER --data FILE" \
+    "dreamprm_tiny --data FILE --meta-data META.jsonl"; do
+    same "flags-${line%% *}" "${line#* }"$'\n'"${line#* }" "$(flags_of "${line%% *}")"
+done
+rm -r flags
+
 # ---- emitted again, and what no longer belongs
 emits first a.lua -o x
 before=$(state x)
