@@ -104,8 +104,8 @@ count=${nodes#*=}
 count=${count:-${#names[@]}}
 [ "$nodes$hosts" ] || count=1
 [[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: must be a number of machines"
-[ $((RANKS % count)) = 0 ] || refuse "built for a number of ranks, $RANKS, that cannot be divided" \
-    "evenly among $count machines"
+[ $((RANKS % count)) = 0 ] || refuse "${nodes:---hosts=$hosts}: the $RANKS ranks of this program cannot be" \
+    "divided evenly among $count machines; other numbers: gen $RECIPE gpus=TOTAL"
 [ -z "$each" ] || [ "${each#*=}" = $((RANKS / count)) ] ||
     refuse "$each: this is built for $RANKS in all, so $((RANKS / count)) on each of $count;" \
         "other numbers: gen $RECIPE gpus=TOTAL"

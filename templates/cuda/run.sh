@@ -139,7 +139,8 @@ number=${node#*=}
 [[ $count =~ ^[1-9][0-9]{0,4}$ ]] || refuse "$nodes: must be a number of hosts"
 [[ $number =~ ^(0|[1-9][0-9]{0,4})?$ ]] || refuse "$node: must be 0 to $((count - 1))"
 [[ ${port#*=} =~ ^([1-9][0-9]{0,4})?$ ]] || refuse "$port: must be a port"
-[ $((RANKS % count)) = 0 ] || refuse "$nodes: $RANKS ranks cannot be divided evenly among them"
+[ $((RANKS % count)) = 0 ] || refuse "$nodes: the $RANKS ranks of this program cannot be divided evenly" \
+    "among $count machines; other numbers: gen $RECIPE gpus=TOTAL"
 [ -z "$each" ] || [ "${each#*=}" = $((RANKS / count)) ] ||
     refuse "$each: this is built for $RANKS in all, so $((RANKS / count)) on each of $count;" \
         "other numbers: gen $RECIPE gpus=TOTAL"

@@ -97,7 +97,7 @@ done
 said NNODES=2 NNODES=2
 refuses "NNODES is set twice" --
 said NNODES=3
-refuses "NNODES=3: 4 ranks cannot be divided" --
+refuses "NNODES=3: the 4 ranks of this program cannot be divided" --
 [ -z "$(find . "$scratch" -maxdepth 2 -name pwned)" ]
 verdict "nothing of the file is run" $? "pwned"
 said NODE_RANK=1
