@@ -140,18 +140,6 @@ static inline int64_t gemm_strip_rows(const GemmTiles *t, int64_t left)
     return left == 16 && t->rows[1][1] == 8 ? 8 : left < GEMM_STRIP ? left : GEMM_STRIP;
 }
 
-/* Index of the height of the next tile, of `left` rows: the largest that fits, or the next one
- * where two of it fit and one of the largest would leave rows to single ones: 8 are 4 + 4, not
- * 6 + 1 + 1. */
-static inline int gemm_height(const int *heights, int64_t left)
-{
-    int size = 0;
-    while (heights[size] > left)
-        size++;
-    const int rows = heights[size], next = rows > 1 ? heights[size + 1] : 1;
-    return 2 * next > rows && 2 * next <= left && left - rows < next ? size + 1 : size;
-}
-
 /* C (m, columns) of one panel, which begins at column j of the block. Transposed tiles, and with
  * AVX2 partial ones, are computed in a buffer first. finish belongs to this panel. Inlined into the
  * loops around it, it would lose registers to them. */
@@ -186,7 +174,11 @@ static __attribute__((noinline)) void gemm_panel(const GemmTiles *t, float *c, i
         else if (p->strips)
             a = (const char *)(p->a + strip * GEMM_STRIP * GEMM_DEPTH + at);
         gemm_take_share(&p->ahead, share, &in);
-        const int size = gemm_height(t->rows[vectors - 1], left);
+        int size = 0;
+        while (t->rows[vectors - 1][size] > left)
+            size++;
+        /* 4 + 4, not 6 + 1 + 1: a single row waits for each of its multiply-adds */
+        size += left == 8 && t->rows[vectors - 1][size] == 6;
         const int rows = t->rows[vectors - 1][size];
         GemmTile *tile = t->tile[vectors - 1][size][p->strips];
         if (rounded)
