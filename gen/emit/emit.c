@@ -661,6 +661,12 @@ static char *manifest(const Graph *g)
     return json_text(o);
 }
 
+const char *emit_required_flags(const Graph *g)
+{
+    return text_print("%s--data FILE%s", ir_size(g, "R") ? "--init-from FOLDER " : "",
+                      has_set(g, "meta") ? " --meta-data META.jsonl" : "");
+}
+
 static void write_readme(const Graph *g)
 {
     int64_t all, trained;
@@ -677,10 +683,7 @@ static void write_readme(const Graph *g)
                     {"MODEL", model, false}, {"BATCH", batch, false},
                     {"TARGET", g->target->name, false},
                     {"STEP", text_print("step.%s", emit_backend(g)->suffix), false},
-                    {"DATA", text_print("%s--data FILE%s",
-                                        ir_size(g, "R") ? "--init-from FOLDER " : "",
-                                        has_set(g, "meta") ? " --meta-data META.jsonl" : ""),
-                     false},
+                    {"DATA", emit_required_flags(g), false},
                     {"RANDOM", ir_size(g, "R") ? "" : ", the default", false},
                     {"PACKAGES", toolchain_package_words(emit_needs(g), false), false},
                     {"NVIDIA_PACKAGES", toolchain_package_words(emit_needs(g), true), false},

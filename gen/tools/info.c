@@ -2,7 +2,7 @@
  *
  * In:    the graph after plan.
  * Out:   text or JSON, with the same numbers. */
-#include "gen/config/rules.h"
+#include "gen/emit/emit.h"
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/tools.h"
@@ -265,15 +265,6 @@ static const char *start_of(const Config *c, const char *out)
     return text_shell(text_print("%s/run.sh", out));
 }
 
-/* The flags without which the program does not train. */
-static const char *required_flags(Config *c)
-{
-    const char *(*more)(const Config *) = config_rules(c)->run_flags,
-               *flags = more ? more(c) : NULL;
-    return text_print("%s--data FILE%s%s", config_int(c, F_lora_rank) ? "--init-from FOLDER " : "",
-                      flags ? " " : "", flags ? flags : "");
-}
-
 static void info_print(const Graph *g, Config *c, FILE *to)
 {
     const Objective *o = objective_find(g->objective);
@@ -285,7 +276,7 @@ static void info_print(const Graph *g, Config *c, FILE *to)
     print_files(o, n.out, to);
     fprintf(to, "\n  gen %s && make -C %s\n  %s\n", n.recipe, text_shell(n.out),
             start_of(c, n.out));
-    fprintf(to, "      with %s%s; --help has every flag\n", required_flags(c),
+    fprintf(to, "      with %s%s; --help has every flag\n", emit_required_flags(g),
             *run_value(g, "data") ? text_print(", by default %s", run_value(g, "data")) : "");
     fprintf(to, "  gen plan %s     the memory by buffers\n", n.recipe);
     fprintf(to, "  gen %s gpus=N     for another number of ranks\n", n.other);

@@ -609,7 +609,7 @@ static void read_tokenizer(ModelFolder *m)
     const char *rows = m->value[F_model_vocab];
     if (rows && tokenizer_size(tok) > strtod(rows, NULL))
         remark(m, "tokenizer.json has %d ids, but vocab_size is %s, which programs refuse: "
-               "resize_token_embeddings(%d) of transformers adds the rows; then gen new again",
+               "resize_token_embeddings(%d) of transformers adds the rows; then run gen new again",
                tokenizer_size(tok), rows, tokenizer_size(tok));
     m->loaded = tok;
     m->bos = tokenizer_bos(tok);

@@ -267,7 +267,7 @@ mv more.json F/tokenizer.json
 rm -f chat.lua
 verdict more_tokens_than_rows "$("$gen" new chat.lua --from F 2>&1 | sed -n 's/^  told  *//p' | diff - <(echo "tokenizer.json has \
 258 ids, but vocab_size is 257, which programs refuse: resize_token_embeddings(258) of transformers adds the rows; then \
-gen new again"))"
+run gen new again"))"
 mv whole.json F/tokenizer.json
 sed -i 's/{% for/{% set x = 1 %}&/' F/tokenizer_config.json
 verdict chat_unknown "$(chat | head -1 | grep -q '^template, by the chat_template in F/tokenizer_config.json ([0-9a-f]*)$' &&
