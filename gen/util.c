@@ -79,16 +79,27 @@ char *text_copy(const char *s)
     return memcpy(arena_new(n), s, n);
 }
 
-static char *print_va(const char *fmt, va_list ap)
+/* Prints into room bytes; returns how many the whole text has, without its NUL. */
+static size_t print_into(char *to, size_t room, const char *fmt, va_list ap)
 {
     va_list again;
     va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, again);
+    const int n = vsnprintf(to, room, fmt, again);
     va_end(again);
     if (n < 0)
         bug("bad format \"%s\"", fmt);
-    char *s = arena_new((size_t)n + 1);
-    vsnprintf(s, (size_t)n + 1, fmt, ap);
+    return (size_t)n;
+}
+
+static char *print_va(const char *fmt, va_list ap)
+{
+    char most[256];              /* longer texts are printed twice */
+    const size_t n = print_into(most, sizeof most, fmt, ap);
+    char *s = arena_new(n + 1);
+    if (n < sizeof most)
+        memcpy(s, most, n);
+    else
+        print_into(s, n + 1, fmt, ap);
     return s;
 }
 
@@ -111,20 +122,16 @@ char *text_capitals(const char *word)
 
 void str_print(Str *s, const char *fmt, ...)
 {
-    va_list ap, again;
+    va_list ap;
     va_start(ap, fmt);
-    va_copy(again, ap);
-    int n = vsnprintf(NULL, 0, fmt, again);
-    va_end(again);
-    if (n < 0)
-        bug("bad format \"%s\"", fmt);
-    if (s->n + (size_t)n + 1 > s->cap) {
-        size_t cap = 2 * (s->n + (size_t)n + 1) + 256;
+    const size_t n = print_into(s->text ? s->text + s->n : NULL, s->cap - s->n, fmt, ap);
+    if (s->n + n + 1 > s->cap) {
+        const size_t cap = 2 * (s->n + n + 1) + 256;
         s->text = arena_grow(s->text, s->n, cap);
         s->cap = cap;
+        print_into(s->text + s->n, n + 1, fmt, ap);
     }
-    vsnprintf(s->text + s->n, (size_t)n + 1, fmt, ap);
-    s->n += (size_t)n;
+    s->n += n;
     va_end(ap);
 }
 

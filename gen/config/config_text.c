@@ -36,15 +36,19 @@ static bool is_new(const Config *c, int field)
 #define ADDED(id) [F_##id] = true,
 #include "gen/config/fields.def"
     };
-    FieldValue unset = {0};
+    static const char *unset[NFIELDS];       /* as in field_choices(): printed once */
     const FieldType type = field_row[field].type;
-    const char *text = field_row[field].def;
     if (field == F_optim_master)
         return !strcmp(c->v[field].s, config_default_master(c));
     if (!added[field])
         return false;
-    value_parse(type, &text, &unset);
-    return !strcmp(value_print(type, &c->v[field]), value_print(type, &unset));
+    if (!unset[field]) {
+        const char *text = field_row[field].def;
+        FieldValue v = {0};
+        value_parse(type, &text, &v);
+        unset[field] = strdup(value_print(type, &v));
+    }
+    return !strcmp(value_print(type, &c->v[field]), unset[field]);
 }
 
 /* A card is part of a hash through the target and memory that it sets. */
@@ -286,7 +290,7 @@ void config_fields(FILE *to)
         }
         print_field(to, i);
     }
-    fprintf(to, "\nDefaults of the training binary's flags, which keep their power over them: run "
+    fprintf(to, "\nDefaults of the program's flags, which keep their power over them: run "
                 "= { lr = 1e-4, ... }\n\n");
     for (int i = 0; i < nrun_flags; i++)
         if (run_flag[i].recipe)

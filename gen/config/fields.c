@@ -49,49 +49,50 @@ static const char *objective_name(int i) { return objective_row(i)->name; }
 static int cards_and_none(void) { return card_count() + 1; }
 static const char *card_name(int i) { return i ? card_row(i - 1)->name : "none"; }
 
-/* The i-th value of data.kind for an objective; NULL: fewer. */
-static const char *kind_name(int i)
+/* Words of a choice that rows of other tables name: "a|b". */
+static const char *words_of(int (*count)(void), const char *(*name)(int i))
 {
-    Str seen = {0};
-    str_print(&seen, "%s", "");
+    Str s = {0};
+    for (int i = 0; i < count(); i++)
+        str_print(&s, "%s%s", i ? "|" : "", name(i));
+    return s.text;
+}
+static const char *target_words(void) { return words_of(target_count, target_name); }
+static const char *family_words(void) { return words_of(family_count, family_name); }
+static const char *objective_words(void) { return words_of(objective_count, objective_name); }
+static const char *card_words(void) { return words_of(cards_and_none, card_name); }
+
+/* The values of data.kind of all objectives. */
+static const char *kind_words(void)
+{
+    Str s = {0};
+    str_print(&s, "%s", "");
     for (int k = 0; k < objective_count(); k++)
         for (const char *p = objective_row(k)->kinds; *p; p += *p == '|') {
             const char *kind = text_print("%.*s", (int)strcspn(p, "|"), p);
             p += strlen(kind);
-            if (names_listed(seen.text, kind))
-                continue;
-            if (!i--)
-                return kind;
-            str_print(&seen, "%s%s", *seen.text ? "|" : "", kind);
+            if (!names_listed(s.text, kind))
+                str_print(&s, "%s%s", *s.text ? "|" : "", kind);
         }
-    return NULL;
-}
-
-static int kind_count(void)
-{
-    int n = 0;
-    while (kind_name(n))
-        n++;
-    return n;
+    return s.text;
 }
 
 const char *field_choices(int field)
 {
-    static const struct {
+    static struct {
         const char *mark;
-        int (*count)(void);
-        const char *(*name)(int i);
-    } tables[] = {{"@targets", target_count, target_name},
-                  {"@families", family_count, family_name},
-                  {"@objectives", objective_count, objective_name},
-                  {"@cards", cards_and_none, card_name},
-                  {"@kinds", kind_count, kind_name}};
+        const char *(*make)(void);
+        const char *words;               /* made once; not in the arena, which a fuzzer empties */
+    } table[] = {{"@targets", target_words, NULL},
+                 {"@families", family_words, NULL},
+                 {"@objectives", objective_words, NULL},
+                 {"@cards", card_words, NULL},
+                 {"@kinds", kind_words, NULL}};
     const char *choices = field_row[field].choices;
-    Str s = {0};
-    for (size_t k = 0; k < sizeof tables / sizeof *tables; k++)
-        for (int i = 0; !strcmp(choices, tables[k].mark) && i < tables[k].count(); i++)
-            str_print(&s, "%s%s", i ? "|" : "", tables[k].name(i));
-    return s.n ? s.text : choices;
+    for (size_t k = 0; *choices == '@' && k < sizeof table / sizeof *table; k++)
+        if (!strcmp(choices, table[k].mark))
+            return table[k].words ? table[k].words : (table[k].words = strdup(table[k].make()));
+    return choices;
 }
 
 const char *field_objectives(int field)

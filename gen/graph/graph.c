@@ -87,6 +87,7 @@ static void remove_dead(Graph *g)
             g->values[kept++] = v;
     }
     g->nvalues = kept;
+    ir_index(g);
 }
 
 /* An array with a tensor per layer needs only one slot if all uses are in one region: no block

@@ -242,6 +242,8 @@ typedef struct {
     Size *size;
     int nvalues, capvalues;
     Value **values;
+    Value **by_name;             /* a hash table of the values with open addressing; NULL: free */
+    int capnames;                /* a power of two, at least twice nvalues */
     int nprograms, nschedules;
     Program **programs;
     Schedule **schedules;
@@ -252,6 +254,7 @@ typedef struct {
 } Graph;
 
 Value *ir_value(const Graph *g, const char *name);           /* by name, or NULL */
+void ir_index(Graph *g);         /* makes by_name again: after values were removed */
 Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank,
               const Dim *dim, Loc loc);
 Ref ref(Value *v);                                           /* %v */

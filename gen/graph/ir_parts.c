@@ -18,22 +18,45 @@ const char *const purpose_name[NPURPOSES] = {PURPOSES(PURPOSE_TEXT)};
 #define ROLE_TEXT(r) #r,
 const char *const role_name[NROLES] = {ROLES(ROLE_TEXT)};
 
-Value *ir_value(const Graph *g, const char *name)
+/* The slot of a name in by_name; a free one if no value has it. */
+static Value **slot_of(const Graph *g, const char *name)
 {
-    for (int i = 0; i < g->nvalues; i++)
-        if (!strcmp(g->values[i]->name, name))
-            return g->values[i];
-    return NULL;
+    uint32_t h = 2166136261u;            /* FNV-1a */
+    for (const char *p = name; *p; p++)
+        h = (h ^ (unsigned char)*p) * 16777619u;
+    for (;; h++) {
+        Value **slot = &g->by_name[h & (uint32_t)(g->capnames - 1)];
+        if (!*slot || !strcmp((*slot)->name, name))
+            return slot;
+    }
 }
 
-static Value *add_value(Graph *g)
+void ir_index(Graph *g)
+{
+    g->capnames = 64;
+    while (g->capnames < 2 * g->capvalues)
+        g->capnames *= 2;
+    g->by_name = arena_new(sizeof(Value *) * (size_t)g->capnames);
+    for (int i = 0; i < g->nvalues; i++)
+        *slot_of(g, g->values[i]->name) = g->values[i];
+}
+
+Value *ir_value(const Graph *g, const char *name)
+{
+    return g->by_name ? *slot_of(g, name) : NULL;
+}
+
+static Value *add_value(Graph *g, const char *name)
 {
     if (g->nvalues == g->capvalues) {
         size_t was = sizeof(Value *) * (size_t)g->capvalues;
         g->capvalues = g->capvalues ? 2 * g->capvalues : 64;
         g->values = arena_grow(g->values, was, sizeof(Value *) * (size_t)g->capvalues);
+        ir_index(g);
     }
-    return g->values[g->nvalues++] = arena_new(sizeof(Value));
+    Value *v = g->values[g->nvalues++] = *slot_of(g, name) = arena_new(sizeof(Value));
+    v->name = text_copy(name);
+    return v;
 }
 
 Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *name, int rank,
@@ -43,8 +66,7 @@ Value *ir_new(Graph *g, ValueKind kind, Purpose purpose, Dtype dt, const char *n
         bug("value %s is defined twice", name);
     if (rank < 0 || rank > (int)(sizeof ((Value *)0)->dim / sizeof (Dim)))
         bug("value %s has %d dimensions", name, rank);
-    Value *v = add_value(g);
-    v->name = text_copy(name);
+    Value *v = add_value(g, name);
     v->kind = kind;
     v->purpose = purpose;
     v->dtype = dt;
