@@ -159,6 +159,7 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
         }
     }
     free(samples);
+    most = most < d->micro * positions ? most : d->micro * positions;
     if (most > d->targets)
         die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
             "%lld: gen %s batch.targets=%lld%s", paths, (long long)d->micro, (long long)most,

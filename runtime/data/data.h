@@ -50,7 +50,7 @@ struct Data {
     int64_t epoch;               /* whose permutation is in `order`; -1: none yet */
     int64_t step;                /* last step before which file sizes were checked; -1: none */
     int32_t *order;              /* (n) NULL for eval */
-    int32_t *list;               /* (n) scratch of mixture_order(); NULL without sources */
+    int32_t *pass;               /* (n) as of mixture_order(); NULL without sources */
     char *tokenizer;             /* id of the tokenizer of all files; NULL: unknown */
     char *folder;                /* of the first file: may hold its tokenizer.json; NULL: no file */
     int64_t ids;                 /* number of ids of the tokenizer */
@@ -107,6 +107,9 @@ typedef struct {
 /* A sample as it is in its file: rows or packed. */
 typedef struct {
     int64_t sample;              /* index among the samples of all files */
+    /* 0, but for more copies of a sample in a step that takes more than there are, and in the
+     * passes of an epoch over its source: another number for each, below 2^31 */
+    int64_t repeat;
     const int32_t *token;        /* (n) each below vocab; valid until this thread's next row */
     const uint8_t *mask;         /* (n) or NULL: all 1 */
     int64_t n;                   /* at most T */

@@ -175,7 +175,7 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
 }
 
 /* Copies a part of sample i; false if i is -1. */
-static bool row_of(const Data *d, int64_t i, int part, DataRow *to)
+static bool row_of(const Data *d, int64_t i, int64_t repeat, int part, DataRow *to)
 {
     static _Thread_local struct {        /* a copy: the file may be changed meanwhile */
         int32_t *token;
@@ -195,23 +195,23 @@ static bool row_of(const Data *d, int64_t i, int part, DataRow *to)
     }
     memcpy(copy->token, s.token, sizeof *s.token * (size_t)s.have);
     tokenfile_check_copy(s.file, s.part, d->vocab, s.begin, copy->token, s.have);
-    *to = (DataRow){ .sample = i, .token = copy->token, .mask = s.mask, .n = s.have };
+    *to = (DataRow){ .sample = i, .repeat = repeat, .token = copy->token, .mask = s.mask, .n = s.have };
     return true;
 }
 
 void data_sample(const Data *d, int64_t sample, int part, DataRow *to)
 {
-    row_of(d, sample, part, to);
+    row_of(d, sample, 0, part, to);
 }
 
 bool data_part(Data *d, int64_t step, int64_t micro, int64_t row, int part, DataRow *to)
 {
-    return row_of(d, data_sample_at(d, step, data_sample0(d, step, micro) + row), part, to);
+    return data_part_of_step(d, step, data_sample0(d, step, micro) + row, part, to);
 }
 
 bool data_part_of_step(Data *d, int64_t step, int64_t at, int part, DataRow *to)
 {
-    return row_of(d, data_sample_at(d, step, at), part, to);
+    return row_of(d, data_sample_at(d, step, at), data_repeat_at(d, step, at), part, to);
 }
 
 bool data_row(Data *d, int64_t step, int64_t micro, int64_t row, DataRow *to)

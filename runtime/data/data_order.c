@@ -31,7 +31,7 @@ void data_start_order(Data *d)
     if (!d->eval)
         d->order = arena_alloc((int64_t)sizeof *d->order * d->n, "data order");
     if (d->nsources)
-        d->list = arena_alloc((int64_t)sizeof *d->list * d->n, "samples of an epoch");
+        d->pass = arena_alloc((int64_t)sizeof *d->pass * d->n, "passes of an epoch");
 }
 
 void data_open_samples(Data *d, const char *kind, const char *path, int64_t n, int64_t T,
@@ -92,7 +92,7 @@ void data_order(Data *d, int64_t step)
     if (d->eval || epoch == d->epoch)
         return;
     if (d->nsources)
-        mixture_order(d->source, d->nsources, d->n, d->seed, epoch, d->order, d->list);
+        mixture_order(d->source, d->nsources, d->n, d->seed, epoch, d->order, d->pass);
     else
         data_permutation(d->order, d->n, (uint32_t)(d->seed + (uint64_t)epoch));
     d->epoch = epoch;
@@ -106,6 +106,16 @@ int64_t data_sample_at(Data *d, int64_t step, int64_t g)
         return i < d->n ? i : -1;
     }
     return d->order[(step % data_steps_per_epoch(d) * d->G + g) % d->n];
+}
+
+int64_t data_repeat_at(Data *d, int64_t step, int64_t g)
+{
+    if (d->eval)
+        return 0;
+    data_order(d, step);
+    const int64_t round = d->n < d->G ? g / d->n : 0,
+                  at = (step % data_steps_per_epoch(d) * d->G + g) % d->n;
+    return d->pass ? round * (d->n + 2) + d->pass[at] : round;
 }
 
 int64_t data_samples(Data *d, int64_t step, int64_t *out, int64_t max)

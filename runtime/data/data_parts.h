@@ -48,6 +48,8 @@ int64_t data_piece_choices(const DataPiece *s);
 int64_t data_sample_targets(const Data *d, int64_t i);
 /* Sample g of the step's G; -1: a padding row of an evaluation. */
 int64_t data_sample_at(Data *d, int64_t step, int64_t g);
+/* DataRow.repeat of that sample. */
+int64_t data_repeat_at(Data *d, int64_t step, int64_t g);
 
 /* Returns a Data without samples: how a step is divided. micro 0: the model's. */
 Data data_divided(const char *kind, int64_t T, const Model *m, int64_t micro, uint64_t seed,

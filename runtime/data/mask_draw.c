@@ -18,7 +18,8 @@ typedef struct {
 static void draw(const MaskRule *r, const MaskSample *s, int64_t position, uint32_t word[4])
 {
     const uint32_t counter[4] = {(uint32_t)position, (uint32_t)s->sample,
-                                 (uint32_t)((uint64_t)s->sample >> 32), (uint32_t)s->epoch},
+                                 (uint32_t)((uint64_t)s->sample >> 32) + (uint32_t)s->repeat,
+                                 (uint32_t)s->epoch},
                    key[2] = {(uint32_t)r->seed ^ (uint32_t)s->stream * 0x9E3779B9u,
                              (uint32_t)(r->seed >> 32)};
     philox(counter, key, word);

@@ -35,6 +35,7 @@ typedef struct {
 typedef struct {
     MaskStream stream;
     int64_t epoch, sample;       /* MASK_EVAL: epoch is the number of the draw, from 0 */
+    int64_t repeat;              /* copies of a sample in an epoch have others: DataRow */
     const int32_t *token;        /* (n) */
     const uint8_t *may;          /* (n): 1 if a token may be chosen; NULL: all may */
     int64_t n, more;             /* together at most 2^31 - 1 */

@@ -73,7 +73,8 @@ static int64_t longest(const MaskedBatch *h, Data *d, int64_t step, int64_t posi
     return most;
 }
 
-/* Every epoch masks other tokens of a row, every validation the same. */
+/* Every epoch masks other tokens of a row, and so does each copy of it in a step and each pass over
+ * its source; every validation the same. */
 static MaskSample sample_of(const MaskedBatch *h, const Data *d, int64_t step, const DataRow *row,
                             int64_t longest)
 {
@@ -82,6 +83,7 @@ static MaskSample sample_of(const MaskedBatch *h, const Data *d, int64_t step, c
     int64_t more = fills_up(h, d) ? longest - answer(row) : 0;
     return (MaskSample){.stream = d->eval ? MASK_EVAL : MASK_TRAIN,
                         .epoch = d->eval ? h->draw : data_epoch(d, step), .sample = row->sample,
+                        .repeat = row->repeat,
                         .token = row->token, .may = row->mask, .n = n,
                         .more = more < room ? more : room, .fill = h->end};
 }

@@ -105,29 +105,35 @@ static uint64_t mixed(uint64_t x)
 }
 
 void mixture_order(const DataSource *source, int sources, int64_t all, uint64_t seed, int64_t epoch,
-                   int32_t *order, int32_t *list)
+                   int32_t *order, int32_t *pass)
 {
+    typedef struct { int32_t sample, pass; } Drawn;
     int64_t most = 0, at = 0;
     for (int k = 0; k < sources; k++)
         most = source[k].n > most ? source[k].n : most;
-    int32_t *pass = malloc(sizeof *pass * (size_t)most);
-    if (!pass)
-        die(EXIT_INTERNAL, "out of memory for the order of %lld samples", (long long)most);
+    int32_t *shuffled = malloc(sizeof *shuffled * (size_t)most);
+    Drawn *drawn = malloc(sizeof *drawn * (size_t)all);
+    if (!shuffled || !drawn)
+        die(EXIT_INTERNAL, "out of memory for the order of %lld samples", (long long)all);
     for (int k = 0; k < sources; k++) {
         const DataSource *s = &source[k];
         int64_t next = epoch * s->drawn;                 /* position in its endless passes */
-        for (const int64_t end = next + s->drawn; next < end;) {
+        const int64_t begin = next, end = next + s->drawn;
+        while (next < end) {
             const int64_t number = next / s->n, from = next % s->n,
                           n = s->n - from < end - next ? s->n - from : end - next;
             const uint64_t hash = mixed(mixed(mixed(seed) + (uint64_t)k) + (uint64_t)number);
-            data_permutation(pass, s->n, (uint32_t)(hash >> 32));
+            data_permutation(shuffled, s->n, (uint32_t)(hash >> 32));
             for (int64_t i = 0; i < n; i++)
-                list[at++] = (int32_t)(s->first + pass[from + i]);
+                drawn[at++] = (Drawn){(int32_t)(s->first + shuffled[from + i]),
+                                      (int32_t)(number - begin / s->n)};
             next += n;
         }
     }
-    free(pass);
     data_permutation(order, all, (uint32_t)(seed + (uint64_t)epoch));
-    for (int64_t i = 0; i < all; i++)
-        order[i] = list[order[i]];
+    for (int64_t i = 0; i < all; i++) {
+        pass[i] = drawn[order[i]].pass;
+        order[i] = drawn[order[i]].sample;
+    }
+    free(shuffled), free(drawn);
 }

@@ -27,8 +27,9 @@ typedef struct {
 /* Sets drawn: `all` samples in proportion to the weights, whose sum must be above 0. The largest
  * remainders are rounded up, the first of equals. */
 void mixture_share(DataSource *source, int sources, int64_t all);
-/* order: (all) samples of epoch `epoch`, from 0. list: (all) scratch. */
+/* order: (all) samples of epoch `epoch`, from 0. pass: (all) the pass over its source that each is
+ * of, counted from the first one in this epoch. */
 void mixture_order(const DataSource *source, int sources, int64_t all, uint64_t seed, int64_t epoch,
-                   int32_t *order, int32_t *list);
+                   int32_t *order, int32_t *pass);
 
 #endif

@@ -59,6 +59,25 @@ said=$("$work/mdm_masked.bf16/run.sh" --show 2 --data $ref/mdm_llada/tokens.safe
 verdict "rows for people" \
     "$([ "$(grep -c '^step 1 .*micro-batch 1 row [12]: sample' <<<"$said")" = 2 ] || echo "$said")"
 
+# Another mask for each copy of a sample: in a step that takes more samples than there are, in each pass of an epoch
+# over a file with a high weight.
+repeated() {            # NAME ROWS ARGS...: each sample shown twice or more is masked in more than one way
+    local name=$1 rows=$2
+    shift 2
+    "$work/mdm_masked.bf16/run.sh" --show $rows --out "$scratch/none" "$@" 2>"$scratch/log" >"$scratch/said"
+    verdict "$name" "$(awk -v rows=$rows '
+        function ends() { if (n) { copies[sample]++; if (!seen[sample, row]++) ways[sample]++ } }
+        /^[^ ]/ { ends(); n++; row = ""; sample = $0; sub(/.*: sample /, "", sample); sub(/,.*/, "", sample); next }
+        { row = row $0 }
+        END { ends(); if (n != rows) print n " rows"
+            for (s in copies) { many += copies[s] > 1
+                if (copies[s] > 1 && ways[s] == 1) print "sample " s ": " copies[s] " times the same" }
+            if (!many) print "no sample twice" }' "$scratch/said"; grep '^rank' "$scratch/log")"
+}
+repeated "copies in a step" 8 --data $ref/mdm_llada/tokens.safetensors --max-samples 3
+repeated "passes over a file" 32 --data-weights 1,20 \
+    --data $ref/mdm_llada/tokens.safetensors,$ref/mdm_llada/eval.safetensors
+
 # ---- what is known beforehand --------------------------------------------------
 
 # validated NAME CASE ARGS...: eval_loss and eval_error, also in $scratch/said
@@ -239,6 +258,10 @@ cp "$scratch/raw/checkpoint-2/tokenizer.json" "$scratch/characters.json"
     "$work/mdm_masked.bf16/run.sh" --out "$scratch/named" --export "$scratch/named.model" >"$scratch/log" 2>&1
 verdict "a tokenizer that is named goes with the weights" "$(for folder in named/checkpoint-1 named.model; do
     cmp "$scratch/$folder/tokenizer.json" "$scratch/characters.json" 2>&1; done || tail -n 1 "$scratch/log")"
+# fewer samples than a micro-batch, each of them often: no more targets than positions
+for file in one two; do head -c 32 "$scratch/text.txt" >"$scratch/$file.txt"; done
+repeated "few samples with weights" 16 --data "$scratch/one.txt,$scratch/two.txt" --data-weights 1,2 --eval-share 0 \
+    --tokenizer "$scratch/characters.json"
 id() { sed -n "s/.*\"$1_token_id\": \([0-9a-z]*\).*/\1/p" "$2/config.json"; }
 verdict "special tokens of the records in config.json" "$(for run in raw ids; do
     echo "$(id mask "$scratch/$run/checkpoint-2") $(id pad "$scratch/$run/checkpoint-2")"; done | uniq |
