@@ -58,6 +58,11 @@ char *data_fingerprint(const Data *d)
         free(text);
         text = longer;
     }
+    if (d->tokenizer && *d->file[0].t.special) {
+        char *longer = format("%s special=%s", text, d->file[0].t.special);
+        free(text);
+        text = longer;
+    }
     for (int k = 0; k < d->nfiles; k++) {
         const TokenFile *t = &d->file[k].t;
         char *longer = *t->fingerprint

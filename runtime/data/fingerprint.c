@@ -30,6 +30,11 @@ static bool same_text(const char *a, int na, const char *b, int nb)
     return na == nb && !memcmp(a, b, (size_t)na);
 }
 
+static bool is_special(Word w)
+{
+    return same_text(w.at, w.key, "special", 7);
+}
+
 /* For kinds with a hash, "histories:HASH/FILESxSTEPS": "histories 1x80 -> 1x72 (files x steps)" or
  * "other histories", malloc'ed. NULL: kinds without a hash. */
 static char *hashed_change(Word a, Word b)
@@ -49,7 +54,8 @@ static char *hashed_change(Word a, Word b)
 static char *word_change(Word a, Word b, int file)
 {
     static const char *const means[][2] = {{"T", "tokens of a sample"},
-                                           {"drawn", "samples drawn from each file"}};
+                                           {"drawn", "samples drawn from each file"},
+                                           {"special", "ids of eos, mask, pad and bos"}};
     char *hashed = a.key || file ? NULL : hashed_change(a, b), *key = format("%.*s", a.key, a.at);
     const char *name = a.key ? key : "kind";
     const int skip = a.key ? a.key + 1 : 0;
@@ -71,7 +77,11 @@ char *fingerprint_changes(const char *saved, const char *now)
         return NULL;
     char *list = format("%s", "");
     for (;;) {
-        const Word a = next_word(&saved), b = next_word(&now);
+        Word a = next_word(&saved), b = next_word(&now);
+        if (is_special(a) && !is_special(b))
+            a = next_word(&saved);
+        else if (is_special(b) && !is_special(a))
+            b = next_word(&now);
         if (!a.n && !b.n)
             return list;
         if (!a.n || !b.n || !same_text(a.at, a.key, b.at, b.key)) {

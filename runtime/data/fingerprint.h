@@ -4,7 +4,8 @@
 
 /* Returns the differences between two texts of data_fingerprint(), e.g. "samples 188 -> 190, file 1
  * has different content"; each text may be followed by "; beside " and the fingerprint of other
- * records. malloc'ed; "": no difference; NULL: the texts have no common form. */
+ * records. malloc'ed; "": no difference; NULL: the texts have no common form. Files of earlier
+ * releases have no special=, which is no difference. */
 char *fingerprint_changes(const char *before, const char *now);
 
 #endif

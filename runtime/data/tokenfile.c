@@ -55,6 +55,10 @@ static char *check_meta(TokenFile *f, const StFile *s)
         !meta_text(s, "fingerprint", f->fingerprint, sizeof f->fingerprint))
         return format("metadata fingerprint: must have at most %zu characters",
                       sizeof f->fingerprint - 1);
+    if (st_meta(s, "special") && (!meta_text(s, "special", f->special, sizeof f->special) ||
+                                  f->special[strspn(f->special, "-0123456789,")]))
+        return format("metadata special: must be ids with commas, at most %zu characters",
+                      sizeof f->special - 1);
     if (!meta_int(s, "vocab", 1, &f->vocab))
         return format("metadata vocab: must be an integer from 1 to 2^31-1");
     if (!meta_int(s, "eos", -1, &f->eos) || f->eos >= f->vocab)

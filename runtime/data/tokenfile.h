@@ -40,6 +40,7 @@ typedef struct TokenFile {
     char sha256[65];             /* of the source files' bytes, concatenated */
     /* of everything that determines the records: sources, tokenizer, rules; "" in older files */
     char fingerprint[65];
+    char special[64];            /* ids of eos, mask, pad, bos, with commas; "" in older files */
     bool finds_targets;          /* the objective chooses its targets: metadata targets is own */
     const char *path;
     RecordFile records;

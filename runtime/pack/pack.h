@@ -639,11 +639,16 @@ CutRow pack_row(Pack *p, const int32_t *id, const uint8_t *target, const RowOut 
 /* Writes a stretch of a document; first: it begins one. */
 void pack_stretch(Pack *p, const int32_t *id, size_t n, const RowOut *row, bool first,
                   const char *file);
-/* A tokenizer as recorded in a file: id, number of ids, special ids; -1: none. */
+/* A tokenizer as recorded in a file: id, number of ids, special ids; -1: none. The id does not
+ * depend on which tokens are special: files next to tokenizer.json name them. */
 typedef struct {
     const char *id;
-    int64_t size, eos, mask, pad;
+    int64_t size, eos, mask, pad, bos;
 } TokenIds;
+
+TokenIds token_ids(const Tokenizer *t);
+/* True if a file was packed with the same special tokens; older files do not record bos. */
+bool token_ids_same(const TokenIds *ids, const StFile *file);
 
 /* fingerprint: of everything that determines the records. */
 void pack_write(Pack *p, const TokenIds *ids, const char *sha256, const char *fingerprint,

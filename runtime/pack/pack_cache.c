@@ -106,6 +106,22 @@ static bool cache_whole(const PackOptions *o, const char *path)
     return whole;
 }
 
+/* True if the records were packed while the files next to tokenizer.json named other special
+ * tokens, which the folder's name does not depend on. */
+static bool cache_of_others(const Work *w, const char *path)
+{
+    StFile f;
+    bool others = false;
+    char *error = w->tok ? st_open(&f, path) : NULL;     /* a damaged file is its reader's error */
+    if (w->tok && !error) {
+        const TokenIds ids = token_ids(w->tok);
+        others = !token_ids_same(&ids, &f);
+        st_close(&f);
+    }
+    free(error);
+    return others;
+}
+
 /* Renames the new folder `temp` to its final name, unless another program did so first; replaces an
  * incomplete folder there. */
 static void cache_commit(Pack *p, const PackOptions *o, const char *temp, const char *final)
@@ -189,6 +205,15 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
     cache_sweep(folder);
     *path = p->error.text ? NULL : expected_path(&w, folder);
     *found = !p->error.text && *path && cache_whole(o, *path);
+    const bool others = *found && cache_of_others(&w, *path);
+    if (others) {
+        char *stale = format("%.*s", (int)(strrchr(*path, '/') - *path), *path),
+             *error = folder_remove(stale);
+        if (error)
+            pack_fail(p, EXIT_IO, (Location){0}, error);
+        free(stale);
+        *found = false;
+    }
     if (!*found && !p->error.text) {
         /* left by a killed process that had the same PID */
         char *error = folder_exists(temp) ? folder_remove(temp) : NULL;
@@ -213,6 +238,9 @@ PackError pack_cached(const PackOptions *o, const char *folder, FILE *summary, c
             fprintf(summary, "%s: packed by another release, where the answers of some rows begin "
                     "at another token; packed again\n", other);
         free(other);
+        if (others && !p->error.text)
+            fprintf(summary, "%s: was packed before the tokenizer's special tokens changed; packed "
+                    "again\n", final);
         if (!p->error.text)
             report_all(&w, summary);
     }

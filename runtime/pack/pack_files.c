@@ -344,11 +344,10 @@ void work_do(Work *w, char name[SHA256_HEX])
                 ? vocabulary_write(&w->vocabulary, p->out) : NULL;
     if (error)
         pack_fail(p, EXIT_IO, (Location){0}, error);
-    if (!p->error.text && p->out)
-        pack_write(p,
-                   &(TokenIds){tokenizer_id(w->tok), tokenizer_size(w->tok), tokenizer_eos(w->tok),
-                               tokenizer_mask(w->tok), tokenizer_pad(w->tok)},
-                   bytes, hex, &w->rules);
+    if (!p->error.text && p->out) {
+        const TokenIds ids = token_ids(w->tok);
+        pack_write(p, &ids, bytes, hex, &w->rules);
+    }
     for (int i = 0; i < w->threads; i++)
         tokenizer_free(w->twin[i]);
     free(w->twin);

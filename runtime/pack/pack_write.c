@@ -454,6 +454,34 @@ static void add_count(StWriter *w, const char *key, int64_t n)
     st_add_meta(w, key, text);
 }
 
+TokenIds token_ids(const Tokenizer *t)
+{
+    return (TokenIds){tokenizer_id(t), tokenizer_size(t), tokenizer_eos(t), tokenizer_mask(t),
+                      tokenizer_pad(t), tokenizer_bos(t)};
+}
+
+/* "256,-1,-1,255", malloc'ed. */
+static char *special_text(const TokenIds *ids)
+{
+    return format("%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, ids->eos, ids->mask, ids->pad,
+                  ids->bos);
+}
+
+bool token_ids_same(const TokenIds *ids, const StFile *file)
+{
+    static const char *const key[] = {"eos", "mask_id", "pad_id"};
+    const int64_t want[] = {ids->eos, ids->mask, ids->pad};
+    char *special = special_text(ids);
+    const char *its = st_meta(file, "special");
+    bool same = !its || !strcmp(its, special);
+    for (int i = 0; i < 3 && !its; i++) {
+        const char *id = st_meta(file, key[i]);
+        same = same && (id ? strtoll(id, NULL, 10) : -1) == want[i];
+    }
+    free(special);
+    return same;
+}
+
 /* Adds the metadata of all kinds of record files, but for the sums of tensors. */
 static void add_meta(const Pack *p, StWriter *w, const TokenIds *ids, const char *sha256,
                      const char *fingerprint, const Rules *rules)
@@ -473,6 +501,9 @@ static void add_meta(const Pack *p, StWriter *w, const TokenIds *ids, const char
         add_count(w, "mask_id", ids->mask);
     if (ids->pad >= 0)
         add_count(w, "pad_id", ids->pad);
+    char *special = special_text(ids);
+    st_add_meta(w, "special", special);
+    free(special);
     st_add_meta(w, "sha256", sha256);
     st_add_meta(w, "fingerprint", fingerprint);
     if (p->kind != KIND_PACKED) {

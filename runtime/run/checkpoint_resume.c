@@ -532,6 +532,10 @@ static void compare_data(char **list, const cJSON *saved, const char *now)
 {
     const char *before = cJSON_GetStringValue(saved);
     char *changes = before && strcmp(before, now) ? fingerprint_changes(before, now) : NULL;
+    if (changes && !*changes) {
+        free(changes);
+        return;
+    }
     if (changes) {
         char *longer = format("%s%sdata: %s", *list ? *list : "", *list ? ", " : "", changes);
         free(*list), free(changes);

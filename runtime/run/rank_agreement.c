@@ -71,12 +71,13 @@ static char *difference(const List *l, const char *first)
         const char *mine = l->value[i];
         size_t word = first_word(first, mine);
         char *changes = l->changes && strcmp(first, mine) ? l->changes(first, mine) : NULL;
-        if (changes)
+        if (changes && *changes)
             return format("%s differs between rank 0 and rank %d (%s): %.300s", l->what[i],
                           world.rank, world.host, changes);
-        if (strcmp(first, mine))
+        if (!changes && strcmp(first, mine))
             return format("%s is %.120s on rank 0, %.120s on rank %d (%s)", l->what[i],
                           first + word, mine + word, world.rank, world.host);
+        free(changes);
         first += strlen(first) + 1;
     }
     return NULL;

@@ -288,6 +288,23 @@ refuses "--skip-bad of a record file" 80 "--skip-bad: .*tokens.safetensors is pa
 echo more >>"$scratch/raw/b.txt"
 packs gpt2_tiny raw.4 "$scratch/raw/b.txt" --out "$scratch/raw.3" --bench-steps 1
 cached "other text, another file" raw.3 2
+# Files next to tokenizer.json name the special tokens: with another eos_token the same text gives other records, on
+# which a run does not go on by itself.
+. tests/tiny_tokenizer.sh
+mkdir "$scratch/raw.special"
+tiny_tokenizer "$scratch/raw.special"
+special="$scratch/raw --tokenizer $scratch/raw.special/tokenizer.json"
+packs gpt2_tiny raw.7 $special
+cp -r "$scratch/raw.7" "$scratch/raw.8"
+sed -i 's/"eos_token":"<|im_end|>"/"eos_token":"<|endoftext|>"/' "$scratch/raw.special/tokenizer_config.json"
+refuses "a run goes on with another eos_token" 83 \
+    "data: ids of eos, mask, pad and bos 255,-1,-1,-1 -> 256,-1,-1,-1; --allow" gpt2_tiny --data $special --out "$scratch/raw.8" --steps 3
+packs gpt2_tiny raw.7 $special --force
+said "another eos_token packs again" raw.7 "was packed before the tokenizer's special tokens changed; packed again$"
+packs gpt2_tiny raw.9 $special
+verdict "records have the eos_token of today" "$(cmp "$scratch"/raw.{7,9}/.dataset_cache/*/records.safetensors 2>&1)"
+packs gpt2_tiny raw.9 $special --steps 3
+said "the same eos_token" raw.9 "was packed before: "
 rm -rf "$scratch"/raw*
 
 # ---- shares of several files --------------------------------------------------
