@@ -195,7 +195,8 @@ static bool row_of(const Data *d, int64_t i, int64_t repeat, int part, DataRow *
     }
     memcpy(copy->token, s.token, sizeof *s.token * (size_t)s.have);
     tokenfile_check_copy(s.file, s.part, d->vocab, s.begin, copy->token, s.have);
-    *to = (DataRow){ .sample = i, .repeat = repeat, .token = copy->token, .mask = s.mask, .n = s.have };
+    *to = (DataRow){.sample = i, .repeat = repeat, .token = copy->token, .mask = s.mask,
+                    .n = s.have};
     return true;
 }
 
