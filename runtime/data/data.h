@@ -206,6 +206,10 @@ void data_noise(uint32_t *key, uint64_t seed, int64_t step, int64_t sample0);
 int64_t data_steps_per_epoch(const Data *d);
 /* Everything but the seed that determines the samples: files, tokenizer, kind, T. malloc'ed. */
 char *data_fingerprint(const Data *d);
+/* The same without data_special(), which files of earlier releases lack. malloc'ed. */
+char *data_fingerprint_files(const Data *d);
+/* The ids of special tokens that the files were packed with, as in TokenFile; "": not recorded. */
+const char *data_special(const Data *d);
 /* The tokenizer id in a fingerprint; malloc'ed. */
 char *data_fingerprint_tokenizer(const char *fingerprint);
 /* Writes the sample indices of the step in order, at most max, -1 after the last of an evaluation;

@@ -45,7 +45,12 @@ void data_open_samples(Data *d, const char *kind, const char *path, int64_t n, i
     data_start_order(d);
 }
 
-char *data_fingerprint(const Data *d)
+const char *data_special(const Data *d)
+{
+    return d->tokenizer ? d->file[0].t.special : "";
+}
+
+static char *fingerprint(const Data *d, const char *special)
 {
     char *text = format("%s T=%lld samples=%lld", d->kind, (long long)d->T, (long long)d->n);
     for (int k = 0; k < d->nsources; k++) {
@@ -58,8 +63,8 @@ char *data_fingerprint(const Data *d)
         free(text);
         text = longer;
     }
-    if (d->tokenizer && *d->file[0].t.special) {
-        char *longer = format("%s special=%s", text, d->file[0].t.special);
+    if (*special) {
+        char *longer = format("%s special=%s", text, special);
         free(text);
         text = longer;
     }
@@ -72,6 +77,16 @@ char *data_fingerprint(const Data *d)
         text = longer;
     }
     return text;
+}
+
+char *data_fingerprint(const Data *d)
+{
+    return fingerprint(d, data_special(d));
+}
+
+char *data_fingerprint_files(const Data *d)
+{
+    return fingerprint(d, "");
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

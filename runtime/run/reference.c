@@ -15,9 +15,11 @@ enum { KEYS = 3, PIECE = 1 << 20 };
 static char *key_of(const Reference *r, const char *out, const char *weights,
                     RecordCacheKey key[KEYS])
 {
-    key[0] = (RecordCacheKey){"records", data_fingerprint(&r->all)};
+    const char *special = data_special(&r->all);
+    key[0] = (RecordCacheKey){"records", data_fingerprint_files(&r->all)};
     key[1] = (RecordCacheKey){"weights", weights};
-    key[2] = (RecordCacheKey){"log-probabilities", r->made};
+    key[2] = (RecordCacheKey){"log-probabilities", *special ? format("%s special=%s", r->made,
+                                                                     special) : r->made};
     char *folder = folder_join(out, REFERENCE_FOLDER), *path = record_cache_path(folder, key);
     free(folder);
     return path;
