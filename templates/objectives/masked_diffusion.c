@@ -246,7 +246,7 @@ static Estimate estimate(Data *d, int64_t batches, MaskSelect select, double *su
     hidden.rule.select = MASK_random;
     hidden.draw = 0;
     sum[EVAL_samples] /= (double)draws;
-    const Estimate e = {all.divisor > 0 ? all.loss / all.divisor : 0,
+    const Estimate e = {all.divisor > 0 ? all.loss / all.divisor : NAN,
                         draws > 1 ? error_of(loss, draws) : error_over(&all)};
     free(loss);
     return e;

@@ -140,6 +140,18 @@ bool train_step(Run *r, int64_t step, LogStep *report)
     return r->sum[SUM_STOP] > 0;
 }
 
+/* Without anything that the loss is a mean over, it is unknown, not 0, which would be the best. */
+static void check_counted(double *value)
+{
+    static bool warned;
+    if (value[objective_metrics.eval[0].per] > 0)
+        return;
+    value[0] = NAN;
+    if (!warned && world.rank == 0)
+        warn("this validation has no targets, so its loss is unknown: use more validation data");
+    warned = true;
+}
+
 LogEval validate(Run *r)
 {
     double start = clock_seconds();
@@ -147,6 +159,7 @@ LogEval validate(Run *r)
     const int64_t batches = data_eval_batches(&r->eval, &model, r->flags.eval_batches);
     objective_validate(&r->eval, batches, r->validation);
     metrics_values(objective_metrics.eval, EVAL_METRICS, r->validation);
+    check_counted(r->validation);
     return (LogEval){.value = r->validation, .seconds = clock_seconds() - start};
 }
 
