@@ -139,7 +139,9 @@ int evaluation_report(const Evaluation *e, const Flags *f, const char *weights)
         cJSON_AddStringToObject(about, "weights", weights ? weights : "");
         cJSON_AddNumberToObject(about, "episodes", (double)l.returns.episodes);
         cJSON_AddNumberToObject(about, "streams", (double)l.returns.streams);
-        cJSON_AddNumberToObject(about, "seed", (double)f->seed);
+        /* its text, as the number rounds seeds from 2^53 on */
+        cJSON_AddNumberToObject(about, "seed", (double)f->seed)->valuestring =
+            format("%" PRId64, f->seed);
         cJSON_AddNumberToObject(about, "temperature", f->temperature);
         returns_print(&l.returns);
         char *inside = folder_join(f->out, name);

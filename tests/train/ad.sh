@@ -179,6 +179,9 @@ verdict "one of the tasks" "$([ "$(lines agents | head -n 1)" = "$(lines agents1
     tail -n 3 "$scratch/agents.log")"
 own agents --evaluate --seed 1 "${few[@]}"
 verdict "another seed, other draws" "$([ "$(lines agents)" != "$(lines agents1)" ] || echo "the same returns")"
+own agents --evaluate --seed 9223372036854775807 --goal-idx 2 "${few[@]}"
+verdict "a seed beyond doubles" "$(grep -q '"seed": 9223372036854775807,' "$scratch/agents/eval_result_goal2.json" ||
+    grep seed "$scratch/agents/eval_result_goal2.json")"
 own warm --evaluate --temperature 1 "${few[@]}"
 own cold --evaluate --temperature 0 "${few[@]}"
 own cold2 --evaluate --temperature 0 --seed 1 "${few[@]}"
