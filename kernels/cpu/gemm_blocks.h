@@ -2,9 +2,10 @@
  *
  * In:    A (m, k) and B (k, n) act_t, each with one stride of 1; C (m, n) with contiguous rows.
  * Out:   each element: multiply-adds in the order of k, in blocks of gemm_depth(), in order;
- *        then those of a low-rank term.
- * Keeps: the bits of row i depend on row i of A and on B alone: not on m or threads; those of fused
- *        multiply-adds not on the vector width either.
+ *        then those of a low-rank term. A small C of a long k: of each part of gemm_part_k(), then
+ *        the sum of the parts in order.
+ * Keeps: the bits of row i depend on row i of A and on B alone: not on m (but for gemm_part_k()) or
+ *        threads; those of fused multiply-adds not on the vector width either.
  * Method: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. Tiles
  *        prefetch what the next block reads, in the order of memory. */
 #ifndef DIECAST_KERNELS_GEMM_BLOCKS_H
@@ -576,6 +577,54 @@ static inline GemmTerm gemm_term_from(const GemmTerm *term, int64_t i, int64_t j
     return from;
 }
 
+/* Returns the k of each part that gemm_sum_parts() sums apart, or s->k: a product in one part. */
+static inline int64_t gemm_part_k(const GemmShape *s, const GemmTiles *t)
+{
+    const bool by_k = s->al != 1 && s->bj == 1, few = s->m * s->n <= GEMM_PARTS_C;
+    const int64_t k = gemm_part(s->k, GEMM_PARTS_K, GEMM_DEPTH * t->values);
+    return by_k && few && (GEMM_F32 || s->out_f32) && k >= GEMM_PART_K ? k : s->k;
+}
+
+/* A small C of a long k, as in gradients of weights: each part of k is a product of its own, taken
+ * by whichever thread is free; then the parts are added in order. Threads that divide C would each
+ * read an operand whole. ws: GEMM_WORKSPACE bytes. */
+static inline void gemm_sum_parts(const GemmShape *s, float *c, const act_t *a, const act_t *b,
+                                  int64_t k, const GemmTiles *t, void *ws)
+{
+    const int64_t parts = (s->k + k - 1) / k, size = s->m * s->n;
+    const int all = omp_get_max_threads(), threads = all < parts ? all : (int)parts;
+    enum { FLOATS = GEMM_WORKSPACE / sizeof(float),
+           LEAST = GEMM_PACKED_A + GEMM_PANEL * (GEMM_DEPTH + GEMM_CHUNK) };
+    _Static_assert(GEMM_PARTS_K * (GEMM_PARTS_C + LEAST) <= FLOATS, "a thread packs a panel of B");
+    float *sums = ws, *packed = sums + parts * size;     /* (parts, m, n), one block a thread */
+    const int64_t floats = (FLOATS - parts * size) / threads / 16 * 16;
+    GemmShape of = *s;
+    of.ldc = s->n, of.scale = 1, of.beta = false;
+#pragma omp parallel num_threads(threads) firstprivate(of)
+    {
+        const GemmPacked own = gemm_divide(packed + omp_get_thread_num() * floats,
+                                           floats * (int64_t)sizeof *packed, GEMM_DEPTH, false);
+#pragma omp for schedule(dynamic)
+        for (int64_t part = 0; part < parts; part++) {
+            const int64_t l = part * k;
+            of.k = s->k - l < k ? s->k - l : k;
+            gemm_rectangle(&of, (char *)(sums + part * size), a + l * s->al, b + l * s->bl, NULL,
+                           NULL, s->m, s->n, t, own);
+        }
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < s->m; i++) {
+            float *restrict to = c + i * s->ldc, *restrict sum = sums + i * s->n;
+            for (int64_t part = 1; part < parts; part++)
+#pragma omp simd
+                for (int64_t j = 0; j < s->n; j++)
+                    sum[j] += sum[part * size + j];
+#pragma omp simd
+            for (int64_t j = 0; j < s->n; j++)
+                to[j] = s->beta ? __builtin_fmaf(s->scale, sum[j], to[j]) : s->scale * sum[j];
+        }
+    }
+}
+
 /* bias (n) or NULL; term: NULL: none, only of scale 1; its A and B are stored by rows of C if both
  * operands are. ws: GEMM_WORKSPACE bytes; t: tiles that this CPU has. */
 static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, const act_t *b,
@@ -591,7 +640,11 @@ static inline void gemm_blocks(const GemmShape *shape, void *c, const act_t *a, 
     if (s.n <= narrow->lanes && t->values == narrow->values)
         t = narrow;
     enum { TERM = GEMM_ROWS * GEMM_TERM_STRIDE + GEMM_PANEL * GEMM_TERM };
-    const int64_t depth = gemm_depth(&s, t);
+    const int64_t depth = gemm_depth(&s, t), part_k = bias || term ? s.k : gemm_part_k(&s, t);
+    if (part_k < s.k) {
+        gemm_sum_parts(&s, c, a, b, part_k, t, ws);
+        return;
+    }
     /* floats of a thread: the fewest columns are one panel */
     const int64_t least = GEMM_PACKED_A + GEMM_PANEL * (depth + GEMM_CHUNK) + (term ? TERM : 0);
     const int most = (int)(GEMM_WORKSPACE / (least * (int64_t)sizeof(float)));

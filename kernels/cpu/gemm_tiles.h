@@ -10,9 +10,12 @@
 #include "types.h"
 
 enum {
-    /* units of k at a time, the only constants that change bits; GEMM_DEEP: of pairs of bf16, where
-     * A is read in place */
+    /* The only constants that change bits. Units of k at a time; GEMM_DEEP: of pairs of bf16, where
+     * A is read in place. */
     GEMM_DEPTH = 256, GEMM_DEEP = 512,
+    /* gemm_part_k(): parts of k at most; k of a part at least; elements of C at most, so that the
+     * sums of all parts take half of the workspace. */
+    GEMM_PARTS_K = 32, GEMM_PART_K = 1024, GEMM_PARTS_C = 1 << 16,
     GEMM_HEIGHTS = 4,            /* of tiles of one width, at most */
     GEMM_STRIP = 12,             /* rows of A in a strip */
     GEMM_SHORT = 4,              /* rows of the lowest tile but one */

@@ -35,6 +35,7 @@ static const Case cases[] = {
     { 7, 70, 530, GEMM_NN, 1, 1, 0, 0.5f, 1 }, { 205, 40, 1100, GEMM_NN, 1, 1, 0, 0, 1 },
     { 140, 70, 600, GEMM_TN, 0, 1, 1, 0, 1 },  /* read in place, but for 6 columns */
     { 130, 40, 1033, GEMM_NT, 0, 0, 0, 0, 0 }, /* odd: rows of A are packed */
+    { 30, 40, 32100, GEMM_TN, 0, 1, 1, 2, 1 }, /* k in parts */
 };
 
 /* rows x cols of x, cols + pad elements apart; the padding stays as NEW left it. */
@@ -210,8 +211,9 @@ TEST(gemm_many_threads)
     int threads = omp_get_max_threads();
     omp_set_num_threads(96);
     Case t = { 300, 520, 500, GEMM_TN, 0, 0, 1, 0, 0 };
+    Case parts = { 40, 24, 32000, GEMM_TN, 0, 0, 1, 0, 0 };
     for (int j = 0; choose(j); j++)
-        run_case(&t, true);
+        run_case(&t, true), run_case(&parts, true);
     omp_set_num_threads(threads);
 }
 
