@@ -113,4 +113,4 @@ END
             comm -23 - <(awk '/_kernel/ { print $1 }' "$T/a" | sort) | grep -v '<' | head -3)"
     fi
 fi
-exit $((fails > 0))
+exit $failed

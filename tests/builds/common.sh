@@ -5,13 +5,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 . tests/builds/lib.sh
 . tests/programs.sh
 . tests/compare.sh
+. tests/verdict.sh
 GEN=$PWD/${GEN:-out/.gen/gen}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
-ok() { echo "ok $1"; }
-not_ok() { echo "not ok $1: $(echo "$2" | head -c 400 | tr '\n' ' ')"; fails=$((fails + 1)); }
-check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3'"; fi; }
 has() { if grep -q -- "$2" "$3"; then ok "$1"; else not_ok "$1" "no '$2' in: $(tail -3 "$3")"; fi; }
 nvcc=$(nvcc_path)
 R=$T/recipes/r.lua

@@ -93,6 +93,6 @@ libs=$(sed -n 's/^LIBS *:= *//p' Makefile)
     check carry/headers "" "$(tr ' ' '\n' <"$T/headers" | grep -v "^$T" |
         grep -E '/(lua5\.4|cjson|openssl)/|/(yaml|pcre2|utf8proc)[^/]*\.h')"
     check carry/runs "$(tr ' ' '\n' <<<"$libs" | grep -cvx -e -lm)" "$(ldd "$T/bare/main" | grep -c "=> $T/bare/")"
-    exit $((fails > 0))
-) || fails=1
-exit $((fails > 0))
+    exit $failed
+) || failed=1
+exit $failed

@@ -62,4 +62,4 @@ check hostile/install "recipes/cpu_tiny.lua" "$("$T/pre fix/bin/gen" list | grep
 make -s clean >"$T/log" 2>&1
 check hostile/clean "0 0" "$? $(find out -name '*.o' | wc -l)"
 check hostile/nothing-ran "" "$(find "$T" -name pwned)"
-exit $((fails > 0))
+exit $failed

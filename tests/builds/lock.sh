@@ -255,4 +255,4 @@ if toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err"); then
 else
     not_ok tune/simulator "$(tail -3 "$T/err")"
 fi
-exit $((fails > 0))
+exit $failed

@@ -134,4 +134,4 @@ refused several "TOOLCHAIN=locked: set CLUSTER=NAME, the cluster of the lock; th
 : >"${lock%here*}here.lua"
 make_tree gen TOOLCHAIN=locked CLUSTER=hre
 refused unknown "CLUSTER=hre: no such cluster; there are: here.  Stop."
-exit $((fails > 0))
+exit $failed

@@ -14,4 +14,4 @@ if [ -n "${FULL:-}" ]; then
 else
     CCACHE_DISABLE=1 IN_HASTE=1 verify recipes/cpu_tiny.lua
 fi
-exit $((fails > 0))
+exit $failed

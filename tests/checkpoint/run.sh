@@ -5,6 +5,8 @@
 set -u
 . tests/sources.sh
 . tests/compare.sh
+. tests/verdict.sh
+verdict_prefix=checkpoint/
 cd "$(dirname "$0")/../.." || exit 1
 here=tests/checkpoint
 ref=tests/train/ref
@@ -13,7 +15,6 @@ mkdir -p $build
 scratch=$(mktemp -d)
 mounts=
 trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
-failed=0
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
 units="base names owners comm launch device_cpu fault flags flags_parse built schedule json crc32c safetensors
@@ -23,9 +24,6 @@ watched $(sources runtime $units) $here/driver.c $here/fake.c
 watched_link $build/driver $objects -lcjson -lm &&
     gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o $build/shim.so $here/shim.c -ldl || exit 1
 driver=$build/driver
-
-ok() { echo "ok checkpoint/$1"; }
-not_ok() { echo "not ok checkpoint/$1: $2"; failed=1; }
 
 # config folder of a kind of fake model
 folder_of() {
@@ -64,9 +62,6 @@ waits() {
 
 # taken PID: SIGTERM has reached it; two that wait would be one
 taken() { ! grep -q '^ShdPnd:.*[4567cdef]...$' "/proc/$1/status" 2>/dev/null; }
-
-# verdict NAME REASON: passed when the reason is empty
-verdict() { if [ -z "$2" ]; then ok "$1"; else not_ok "$1" "$2"; fi; }
 
 new() { rm -rf "$scratch/run"; mkdir "$scratch/run"; echo "$scratch/run"; }
 

@@ -3,16 +3,10 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh
+. tests/verdict.sh
 GEN=$PWD/${GEN:-out/.gen/gen}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
-check() {                                     # NAME WANT GOT
-    if [ "$2" = "$3" ]; then echo "ok $1"; else
-        echo "not ok $1: want '$2', got '$3'"
-        fails=$((fails + 1))
-    fi
-}
 
 # ---- gen diff --base: what a change costs, as two plans say
 R=recipes/cpu_tiny.lua
@@ -224,4 +218,4 @@ if [ -n "${FULL:-}" ] && [ -n "$(. tests/builds/lib.sh && nvcc_path)" ]; then
     check run/cuda "passed this change costs nothing on h200x1_tiny" "$(steps github recipes/h200x1_tiny.lua) $(
         sed 's/:.*//;q' "$T/summary")"
 fi
-exit $((fails > 0))
+exit $failed

@@ -5,24 +5,16 @@
 # A program with kernels.attention = "cudnn" on the simulator, with the library of library.c: the losses of our kernels.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/verdict.sh
 cuda=${CUDA_HOME:-/usr/local/cuda}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-failed=0
 
-verdict() {             # NAME STATUS WHY
-    if [ "$2" = 0 ]; then
-        echo "ok $1"
-    else
-        echo "not ok $1: $(head -c 500 <<<"$3" | tr '\n' ' ')"
-        failed=1
-    fi
-}
-says() { grep -qxE -- "$2" "$T/out"; verdict "$1" $? "no line '$2' in: $(cat "$T/out")"; }
+says() { grep -qxE -- "$2" "$T/out"; verdict_of "$1" $? "no line '$2' in: $(cat "$T/out")"; }
 
 gcc -std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -O1 -g -I. tests/cudnn/plans.c runtime/attention_cudnn.c \
     runtime/base.c -o "$T/plans" -lm 2>"$T/cc"
-verdict cudnn/build $? "$(cat "$T/cc")"
+verdict_of cudnn/build $? "$(cat "$T/cc")"
 
 if [ -f "$cuda/include/cudnn.h" ]; then
     gcc -std=c11 -fsyntax-only -I. -I"$cuda/include" -x c - 2>"$T/cc" <<'END'
@@ -30,7 +22,7 @@ if [ -f "$cuda/include/cudnn.h" ]; then
 #define CUDNN(name, value) _Static_assert((int)CUDNN_##name == value, #name);
 #include "runtime/cudnn.def"
 END
-    verdict cudnn/constants $? "$(cat "$T/cc")"
+    verdict_of cudnn/constants $? "$(cat "$T/cc")"
 else
     echo "ok cudnn/constants: left out, no cudnn.h here"
 fi
@@ -55,7 +47,7 @@ if [ -f "$cuda/lib64/libcudnn.so.9" ] && [ -f "$cuda/lib64/stubs/libcuda.so" ]; 
         { print "int " $3 "(void) { return 100; }" }' >"$T/driver.c"
     gcc -w -shared -fPIC "$T/driver.c" -Wl,-soname,libcuda.so.1 -o "$T/driver/libcuda.so.1" &&
         LD_LIBRARY_PATH=$T/driver:$cuda/lib64 "$T/plans" tests/cudnn/h200.json >"$T/out" 2>&1
-    verdict cudnn/plans $? "$(cat "$T/out")"
+    verdict_of cudnn/plans $? "$(cat "$T/out")"
     for shape in 0 1 2 3; do
         says cudnn/forward/$shape "$shape 0 as planned"
         says cudnn/backward/$shape "$shape 1 as planned"
@@ -68,11 +60,11 @@ fi
 # ---- a program, with grouped heads, captured from its second step on
 . tests/programs.sh
 gen=${GEN:-out/.gen/gen} case=tests/train/ref/llama_tiny work=out/.test/cudnn
-toolkit=$(tests/sim/toolkit.sh fast) || { verdict cudnn/simulator 1 "no simulator"; exit 1; }
+toolkit=$(tests/sim/toolkit.sh fast) || { verdict_of cudnn/simulator 1 "no simulator"; exit 1; }
 mkdir -p "$T/library" $work
 gcc -std=c11 -Wall -Wextra -Wshadow -Werror -O2 -shared -fPIC -I. tests/cudnn/library.c \
     -o "$T/library/libcudnn.so.9" -lm -ldl 2>"$T/cc"
-verdict cudnn/library $? "$(cat "$T/cc")"
+verdict_of cudnn/library $? "$(cat "$T/cc")"
 train() {               # KIND LIBRARY ARGS...: into $T/KIND.run, a line a step into $T/KIND.losses
     local kind=$1 library=$2
     shift 2
@@ -83,18 +75,18 @@ for kind in builtin cudnn; do
     rm -rf "${work:?}/$kind" "$T/$kind.run"
     { "$gen" tests/train/recipes/llama_tiny.lua target=sm_90 precision=bf16 kernels.attention=$kind -o $work/$kind &&
         make_in_haste $work/$kind CUDA="$toolkit" EXTRA="$haste -rdynamic"; } >"$T/out" 2>&1 && train $kind "$T/library"
-    verdict cudnn/$kind $? "$(tail -n 3 "$T/out")"
+    verdict_of cudnn/$kind $? "$(tail -n 3 "$T/out")"
     mv "$T/out" "$T/$kind.log"
     grep -o '"\(eval_\)\?loss": *[0-9.]*' "$T/$kind.run/history.jsonl" >"$T/$kind.losses"
 done
 paste "$T/builtin.losses" "$T/cudnn.losses" | awk '
     { n++; if (NF != 4 || ($2 - $4) ^ 2 > 4e-6) { print; bad = 1 } }
     END { exit bad || n < 6 }' >"$T/out"
-verdict cudnn/losses $? "not the same to 2e-3: $(cat "$T/out")"
+verdict_of cudnn/losses $? "not the same to 2e-3: $(cat "$T/out")"
 ! cmp -s "$T/builtin.losses" "$T/cudnn.losses"
-verdict cudnn/other_kernels $? "the losses are equal to the last bit"
+verdict_of cudnn/other_kernels $? "the losses are equal to the last bit"
 grep -qx '  libraries  cuBLASLt [0-9.]*, cuDNN 9.19.0' "$T/cudnn.log"
-verdict cudnn/version $? "$(head -n 5 "$T/cudnn.log")"
+verdict_of cudnn/version $? "$(head -n 5 "$T/cudnn.log")"
 rm -rf "$T/cudnn.run"
 train cudnn "$T/damaged"
 says cudnn/start ".*kernels.attention = cudnn: .*libcudnn.so.9: file too short; install cuDNN 9.19, or set .*"

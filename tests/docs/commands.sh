@@ -4,10 +4,11 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/docs/pages.sh
+. tests/verdict.sh
+verdict_prefix=commands/
 GEN=$PWD/out/.gen/gen ROOT=$PWD
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
 declare -A option flag_value flag_of alias objective_of made
 
 # ---- what there is: from the reference's tables
@@ -167,29 +168,24 @@ while read -r page; do
     done < <(cd "$ROOT" && commands "$page")
 done < <(cd "$ROOT" && pages)
 cd "$ROOT" || exit 2
-verdict() {                                   # NAME: passed when standard input is empty
-    local said
-    said=$(head -n 5 | paste -sd';')
-    if [ -z "$said" ]; then echo "ok commands/$1"; else echo "not ok commands/$1: $said"; fails=$((fails + 1)); fi
-}
-verdict words <"$T/wrong"
-verdict found < <([ $count -gt 100 ] || echo "only $count commands were found")
+verdict words "$(head -n 5 "$T/wrong")"
+verdict found "$([ $count -gt 100 ] || echo "only $count commands were found")"
 
 # ---- flags and paths that stand in a text
 fields=$(sed -n 's/^RECIPE("\([^"]*\)".*/--\1/p' runtime/files/aliases.def | tr _ -)
 known=$(printf '%s\n' $fields "${!flag_value[@]}" "${!alias[@]}" "${!option[@]}" $own | sed 's/.* //' | sort -u)
 others='--no-python --local-dir --nproc-per-node --num-processes --logdir --help --version --ckpt-dir --fmad'
 others+=' --nodes --ntasks-per-node --gpus-per-node --cpus-per-task --time --array --signal --mpi '           # of Slurm
-verdict flags < <(while read -r page; do
+verdict flags "$(while read -r page; do
     sed '/^# From other trainers/,$ s/^| .* | \([^|]*\) |$/\1/' "$page" |      # of that page what is ours
         grep -onE -e '(^|[ `(|])--[a-z][a-z_-]*[a-z0-9]' | sed 's/[ `(|]*--/--/' | tr _ - | sort -u |
         while IFS=: read -r line flag; do
         grep -qxF -e "$flag" <<<"$known" || [[ " $others " = *" $flag "* ]] ||
             echo "$page:$line: there is no flag $flag"
     done
-done < <(pages))
+done < <(pages))"
 rooms='gen|runtime|recipes|tests|kernels|templates|config|graph|lower|emit|tools'
-verdict paths < <(while read -r page; do
+verdict paths "$(while read -r page; do
     # shellcheck disable=SC2016
     grep -on '`[^` ]*/[^` ]*`' "$page" | tr -d '`' | while IFS=: read -r line path; do
         path=${path%%:*}
@@ -197,5 +193,5 @@ verdict paths < <(while read -r page; do
         compgen -G "$path" >/dev/null || compgen -G "$(dirname "$page")/$path" >/dev/null ||
             echo "$page:$line: there is no $path"
     done
-done < <(pages))
-exit $((fails > 0))
+done < <(pages))"
+exit $failed

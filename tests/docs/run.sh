@@ -5,21 +5,15 @@
 # cost: walks=23
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+. tests/verdict.sh
 . tests/docs/pages.sh
 . tests/compare.sh
 [ "${1:-walks}" != walks ] || tests/docs/walks.sh || failed=1
-[ "${1:-tables}" = tables ] || exit ${failed:-0}
+[ "${1:-tables}" = tables ] || exit $failed
 tests/docs/commands.sh || failed=1
 GEN=$PWD/out/.gen/gen
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=${failed:-0}
-check() {                                     # NAME WANT GOT
-    if [ "$2" = "$3" ]; then echo "ok $1"; else
-        echo "not ok $1: want '$2', got '$3'"
-        fails=$((fails + 1))
-    fi
-}
 
 # ---- make quickstart: a text that will not do is refused before anything is built
 head -c 19999 /dev/zero | tr '\0' a >"$T/a text.txt"
@@ -85,4 +79,4 @@ check links "" "$({ pages; ls gen/reference/*.md; } | while read -r page; do
         [[ $link != *'#'* ]] || slugs "$to" | grep -qxF -- "${link#*#}" || echo "$page: $link"
     done
 done | head -3)"
-exit $((fails > 0))
+exit $failed

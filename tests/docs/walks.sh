@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.." || exit 2
 ROOT=$PWD
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
+failed=0
 steps=$([ "${FULL:-0}" = 1 ] && echo 40 || echo 4)
 export OMP_NUM_THREADS=1
 
@@ -81,7 +81,7 @@ walk() {                                      # PAGE
         text=$(sed -E 's,(^|[;&|] *)(out/[^ ]*)/(run\.sh|train)( |$),\1program \2 \3\4,g' <<<"$text")
         if ! eval "$text" </dev/null >"$T/said" 2>&1; then
             echo "not ok walks/$name: $page:$line: $text: $(tail -n 3 "$T/said" | paste -sd' ')"
-            fails=$((fails + 1))
+            failed=1
             return
         fi
     done < <(cd "$ROOT" && commands "$page" walk)
@@ -97,4 +97,4 @@ for page in "${chosen[@]}"; do
     cd "$ROOT" || exit 2
     rm -rf "$T/of"
 done
-exit $((fails > 0))
+exit $failed

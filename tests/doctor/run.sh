@@ -4,11 +4,11 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/builds/lib.sh
+. tests/verdict.sh
 gen=$PWD/${GEN:-out/.gen/gen}
 work=out/.test/doctor
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-failed=0
 mkdir -p $work "$T"/{driver,home,none}
 for name in $(compgen -e | grep -E '^(NCCL|SLURM|OMPI|PMI|PET|SKYPILOT|MV2|DIECAST|TORCHELASTIC|CUDA)') \
     RANK WORLD_SIZE NNODES NODE_RANK \
@@ -16,18 +16,10 @@ for name in $(compgen -e | grep -E '^(NCCL|SLURM|OMPI|PMI|PET|SKYPILOT|MV2|DIECA
     unset "$name"
 done
 
-verdict() {             # NAME STATUS WHY
-    if [ "$2" = 0 ]; then
-        echo "ok $1"
-    else
-        echo "not ok $1: $(head -c 500 <<<"$3" | tr '\n' ' ')"
-        failed=1
-    fi
-}
-same() { [ "$2" = "$3" ]; verdict "$1" $? "want '$2', got '$3'"; }
-says() { grep -qxE -- "$2" "$T/out"; verdict "$1" $? "no line '$2' in: $(cat "$T/out")"; }
-has() { grep -qE -- "$2" "$T/out"; verdict "$1" $? "no '$2' in: $(cat "$T/out")"; }
-hasnt() { ! grep -qE -- "$2" "$T/out"; verdict "$1" $? "'$2' in: $(grep -E -- "$2" "$T/out")"; }
+same() { [ "$2" = "$3" ]; verdict_of "$1" $? "want '$2', got '$3'"; }
+says() { grep -qxE -- "$2" "$T/out"; verdict_of "$1" $? "no line '$2' in: $(cat "$T/out")"; }
+has() { grep -qE -- "$2" "$T/out"; verdict_of "$1" $? "no '$2' in: $(cat "$T/out")"; }
+hasnt() { ! grep -qE -- "$2" "$T/out"; verdict_of "$1" $? "'$2' in: $(grep -E -- "$2" "$T/out")"; }
 
 # shellcheck disable=SC2046
 {
@@ -37,7 +29,7 @@ hasnt() { ! grep -qE -- "$2" "$T/out"; verdict "$1" $? "'$2' in: $(grep -E -- "$
         gcc -std=c11 -Wall -Wextra -Werror -shared -fPIC tests/doctor/nvml.c \
         -o "$T/driver/libnvidia-ml.so.1" 2>>"$T/cc" &&
         echo 'int x;' | gcc -shared -fPIC -x c - -o "$T/driver/libcuda.so.1" 2>>"$T/cc"
-    verdict "its parts by themselves compile" $? "$(head -3 "$T/cc")"
+    verdict_of "its parts by themselves compile" $? "$(head -3 "$T/cc")"
 }
 part() { $work/parts "$@" >"$T/out" 2>&1 || echo "exit $?" >>"$T/out"; }
 
@@ -162,7 +154,6 @@ node "$gpus" 0 0 0
 says "cluster: no card" "missing card: 4 x a100 a node, here is no GPU"
 PATH=$T/none node "$gpus, launcher = \"slurm\"" 4 80 79.2
 says "cluster: no launcher" "missing launcher: slurm: no srun on PATH"
-
 
 part launch x
 says "launch: nothing set" 'ok launcher: none: out/NAME/run.sh starts all ranks'
@@ -333,7 +324,7 @@ ln -sf /bin/true "$T/tools/apt-get"
 PATH=$T/tools:$PATH gen/deps.sh check >"$T/out" 2>&1
 same "packages: missing ones are told" "1 missing  packages: liblua5.4-dev: apt-get install liblua5.4-dev" \
     "$? $(cat "$T/out")"
-LD_LIBRARY_PATH=$T/lua out/.gen/gen --version >/dev/null 2>&1 && verdict "gen loads Lua" 1 "it does not"
+LD_LIBRARY_PATH=$T/lua out/.gen/gen --version >/dev/null 2>&1 && verdict_of "gen loads Lua" 1 "it does not"
 LD_LIBRARY_PATH=$T/lua make -s doctor GEN=out/.gen/gen >"$T/out" 2>&1
 same "make doctor without Lua" 2 $?
 has "make doctor without Lua: told" 'liblua5.4.so.0'
@@ -348,7 +339,7 @@ has "broken: cuDNN: its package" 'libcudnn9-cuda-13'
 
 # ---- the program for GPUs, on the simulator
 
-toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err") || verdict "the simulator" 1 "$(tail -3 "$T/err")"
+toolkit=$(tests/sim/toolkit.sh fast 2>"$T/err") || verdict_of "the simulator" 1 "$(tail -3 "$T/err")"
 mkdir -p "$T/cuda/bin"
 ln -s "$toolkit/lib64" "$toolkit/include" "$T/cuda/"
 for file in "$toolkit"/{flags,prelude.h,prelude.h.gch}; do ln -s "$file" "$T/cuda/"; done

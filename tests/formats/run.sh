@@ -4,6 +4,7 @@
 set -u
 . tests/sources.sh
 . tests/compare.sh
+. tests/verdict.sh
 work=out/.test/formats
 mkdir -p $work
 scratch=$(mktemp -d)
@@ -15,13 +16,8 @@ watched_link $work/test $objects -lcjson -lm || exit 1
 watched tests/formats/pack_main.c gen/tools/pack.c runtime/pack/*.c runtime/jinja/*.c gen/util.c gen/commands.c \
     $readers $(sources runtime recordfile host_memory sha256 tokenizer* bpe tokens wordpiece words chars)
 watched_link $work/pack $objects -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm -lpthread || exit 1
-failed=0
 $work/test $scratch tests/formats || failed=1
 pack=$work/pack
-
-verdict() {                     # name, then a message if it failed
-    if [ -z "${2-}" ]; then echo "ok $1"; else echo "not ok $1: $(echo $2)"; failed=1; fi
-}
 
 tokenizer() { [ "$1" = bytes ] && echo bytes || echo tests/tokenizer/$1/tokenizer.json; }
 

@@ -3,15 +3,12 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh
+. tests/verdict.sh
 GEN=${GEN:-out/.gen/gen}
 B=out/.test/gold
 mkdir -p "$B"
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
-ok() { echo "ok $1"; }
-not_ok() { echo "not ok $1: $2"; fails=$((fails + 1)); }
-check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3'"; fi; }
 
 # ---- help: every command, every option of it; what the table has is read
 sed -n 's/^COMMAND("\([^"]*\)".*/\1/p' gen/commands.def | grep -v -e '^$' -e '^--' >"$T/commands"
@@ -476,4 +473,4 @@ make -s install PREFIX="$T/pre fix" >/dev/null
 check install/files "completions/gen" \
     "$(cd "$T/pre fix/share" && find . -type f | sed 's,.*/\([^/]*/[^/]*\)$,\1,' | sort | paste -sd' ')"
 
-exit $((fails > 0))
+exit $failed

@@ -4,12 +4,11 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh
+. tests/verdict.sh
+verdict_prefix=folder/
 gen=$PWD/${GEN:-out/.gen/gen}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
-ok() { echo "ok folder/$1"; }
-not_ok() { echo "not ok folder/$1: $2"; failed=1; }
 cd "$scratch" || exit 2
 recipe() {              # recipe FAMILY
     echo "return { target = \"cpu\", model = use \"models/tiny_$1\", seq = { max = 32 }, batch = { micro = 2 } }"

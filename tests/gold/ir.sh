@@ -5,18 +5,11 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh
+. tests/verdict.sh
+verdict_prefix=ir/
 gen=$(realpath "${GEN:-out/.gen/gen}")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
-verdict() { # NAME WHY, empty when it passed
-    if [ -z "$2" ]; then
-        echo "ok ir/$1"
-    else
-        echo "not ok ir/$1: $2"
-        failed=1
-    fi
-}
 texts() { # CASE FOLDER: the text of each room
     local i=0 room
     mkdir -p "$2"

@@ -3,11 +3,10 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh
+. tests/verdict.sh
 GEN=${GEN:-out/.gen/gen}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
-check() { if [ "$2" = "$3" ]; then echo "ok $1"; else echo "not ok $1: want '$2', got '$3'"; fails=$((fails + 1)); fi; }
 
 words=(norms qkv att o gate_up act)
 recipe=recipes/h200x1_qwen2.5_7b_full.lua
@@ -45,4 +44,4 @@ check kept/nf4 "%b.qkv.nf4 slots 1" "$("$GEN" -d part recipes/qlora_7b_8gb.lua m
 # gradients that are all-reduced in one call lie side by side, divided ones between them or not
 check plan/side "" "$(for divided in "dreamprm memory.zero=2" "dreamprm_full memory.zero=1 comm.overlap=all"; do
     "$GEN" plan recipes/${divided%% *}.lua gpus=2 ${divided#* } 2>&1 >"$T/plan"; done)"
-exit $((fails > 0))
+exit $failed

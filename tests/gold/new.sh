@@ -5,13 +5,11 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/tiny_tokenizer.sh
 . tests/compare.sh
+. tests/verdict.sh
+verdict_prefix=new/
 gen=$PWD/${GEN:-out/.gen/gen} here=$PWD/tests/gold/new ref=$PWD/tests/train/ref
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
-verdict() {             # NAME [WHY]: passed when WHY is empty
-    if [ -z "${2:-}" ]; then echo "ok new/$1"; else echo "not ok new/$1: $(head -c 500 <<<"$2" | tr '\n' ';')"; failed=1; fi
-}
 cd "$scratch" || exit 2
 mkdir -p "$here"
 

@@ -6,16 +6,13 @@ set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh
 . tests/compare.sh
+. tests/verdict.sh
 GEN=${GEN:-out/.gen/gen}
 HERE=tests/gold
 B=out/.test/gold
 mkdir -p "$B/cov"
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
-ok() { echo "ok $1"; }
-not_ok() { echo "not ok $1: $2"; fails=$((fails + 1)); }
-check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3'"; fi; }
 values() { sed -n 's/  # .*//; /^[a-z].* = /p' "$1"; }      # a Config's text without places
 
 # The two rooms alone, built to count which lines ran.
@@ -49,6 +46,8 @@ check "diff of a missing file" "diff: $T/none/x: No such file or directory" "$(t
 check "diff of the same text" "0 " "$(said=$(echo a | diff - <(echo a)); echo "$? $said")"
 check "scripts that compare take both from compare.sh" "" "$(grep -lE '(\$\(|[|;&] *)(cmp|diff) ' -r tests --include='*.sh' |
     xargs grep -l '^#!' | xargs grep -LE '^(\.|source) .*/(compare|lib|common)\.sh')"
+check "ok, not_ok and verdict of scripts come from verdict.sh" tests/verdict.sh \
+    "$(grep -lE '^(ok|not_ok|verdict|verdict_of)\(\)' -r tests --include='*.sh')"
 [ -x "$GEN" ] || { not_ok gen "$GEN is not built"; exit 1; }
 
 # ---- bad recipes: exact message, exit code 1, nothing on stdout
@@ -489,7 +488,7 @@ for file in $HERE/foreign/*.yaml $HERE/foreign/*.json $HERE/foreign/*.toml; do
     check "foreign/$(basename "$file")" "" "$(diff "$file.err" "$T/err" | head -3)"
 done
 
-$HERE/settings.sh || fails=$((fails + 1))
+$HERE/settings.sh || failed=1
 
 # ---- a memory limit holds for the target it was set with
 H=recipes/h200x1_qwen2.5_7b_full.lua
@@ -539,15 +538,15 @@ done > "$T/unseen"
 check every_error_has_a_case "" "$(tr '\n' ' ' < "$T/unseen")"
 
 # ---- the rooms' texts and the emitted step; what the emitted folder holds already; hostile paths
-$HERE/ir.sh || fails=$((fails + 1))
-$HERE/folder.sh || fails=$((fails + 1))
+$HERE/ir.sh || failed=1
+$HERE/folder.sh || failed=1
 # ---- numbers in calls have names
-$HERE/arguments.sh || fails=$((fails + 1))
+$HERE/arguments.sh || failed=1
 # ---- the commands by their table
-$HERE/commands.sh || fails=$((fails + 1))
+$HERE/commands.sh || failed=1
 # ---- what recomputed blocks keep
-$HERE/kept.sh || fails=$((fails + 1))
+$HERE/kept.sh || failed=1
 # ---- recipes of model folders
-$HERE/new.sh || fails=$((fails + 1))
+$HERE/new.sh || failed=1
 
-exit $((fails > 0))
+exit $failed

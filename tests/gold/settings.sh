@@ -3,18 +3,13 @@
 # what YAML, JSON and assignments may hold.
 set -u
 . tests/compare.sh
+. tests/verdict.sh
+verdict_prefix=settings/
 GEN=${GEN:-out/.gen/gen}
 HERE=tests/gold/foreign/trainers
 B=out/.test/gold
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
-check() {                                     # name, wanted, got
-    if [ "$2" = "$3" ]; then echo "ok settings/$1"; else
-        echo "not ok settings/$1: want '$2', got '$3'"
-        fails=$((fails + 1))
-    fi
-}
 
 # Of what gen says of a file: a line section.field = value for each setting, and the keys that are not carried over.
 settings() {
@@ -131,4 +126,4 @@ cp "$GEN" "$T/tree/out/.gen/gen"
 for ((i = 0; i <= 500; i++)); do : >"$T/tree/recipes/r$i.lua"; done
 check many_recipes "gen: $T/tree/recipes: more than 500 recipes; move some of them to another folder" \
     "$("$T/tree/out/.gen/gen" list 2>&1 >/dev/null)"
-exit $((fails > 0))
+exit $failed

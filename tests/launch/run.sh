@@ -4,16 +4,11 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/compare.sh
+. tests/verdict.sh
+verdict_prefix=launch/
 GEN=$PWD/${GEN:-out/.gen/gen}
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-fails=0
-check() {                                     # NAME WANT GOT
-    if [ "$2" = "$3" ]; then echo "ok launch/$1"; else
-        echo "not ok launch/$1: want '$2', got '$3'"
-        fails=$((fails + 1))
-    fi
-}
 gcc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Og tests/launch/check_yaml.c -lyaml -o "$T/check_yaml" || exit 1
 fields=tests/launch/fields.txt
 
@@ -130,4 +125,4 @@ broken twice a100 's/^\( *\)backoffLimit: 0/&\n&/' \
 broken word sky 's/MOUNT_CACHED/CACHED/' \
     'SkyPilot.file_mounts./data.mode: "CACHED": must be =MOUNT|=COPY|=MOUNT_CACHED'
 broken yaml sky 's/^num_nodes: 2/num_nodes: [2/' "did not find expected ',' or ']'"
-exit $((fails > 0))
+exit $failed

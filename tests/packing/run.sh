@@ -4,18 +4,14 @@
 set -u
 cd "$(dirname "$0")/../.."
 . tests/compare.sh
+. tests/verdict.sh
 here=tests/packing
 build=out/.test/packing
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$build"
-failed=0
 flags="-std=c11 -I. -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror"
 units="gen/lower/packing.c gen/tools/packing_csv.c"
-
-verdict() {  # NAME REASON, empty when it passed
-    if [ -z "$2" ]; then echo "ok $1"; else echo "not ok $1: $2"; failed=1; fi
-}
 
 # shellcheck disable=SC2086
 build_all() {

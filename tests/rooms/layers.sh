@@ -6,24 +6,15 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 . tests/programs.sh
+. tests/verdict.sh
 program=$1
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
 
 # from above to below; what is not in a list is not to be used there
 gen="gen/main gen/tools gen/emit gen/lower gen/graph gen/config gen/recipe gen
      runtime/pack runtime/jinja runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
 runtime="program kernels runtime/run runtime/plot runtime/pack runtime/jinja runtime/data runtime/model runtime/ranks runtime/files runtime/objectives runtime"
-
-verdict() {             # NAME [WHY]: passed when WHY is empty
-    if [ -z "${2:-}" ]; then
-        echo "ok $1"
-    else
-        echo "not ok $1: $(echo "$2" | head -c 600 | tr '\n' ';')"
-        failed=1
-    fi
-}
 
 # lines `FILE OTHER header`: FILE includes a header of OTHER; without a path: one next to it
 includes() {

@@ -9,25 +9,17 @@ cd "$(dirname "$0")/../.." || exit 2
 . tests/sources.sh
 . tests/programs.sh
 . tests/compare.sh
+. tests/verdict.sh
 gen=${GEN:-out/.gen/gen}
 seed=${SEED:-1}
 count=${COUNT:-50}
 work=out/.test/rooms
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
 cores=${CORES:-$(nproc)}
 mkdir -p $work
 export OMP_NUM_THREADS=1 gen scratch
 
-verdict() {             # NAME [WHY]: passed when WHY is empty
-    if [ -z "${2:-}" ]; then
-        echo "ok $1"
-    else
-        echo "not ok $1: $(echo "$2" | head -c 300 | tr '\n' ' ')"
-        failed=1
-    fi
-}
 [ -x "$gen" ] || { verdict gen "$gen is not built"; exit 1; }
 
 # ---- random recipes
@@ -118,8 +110,8 @@ trained() {             # RECIPE: verdicts
             END { if (!good) print all }')"
     done
 }
-export haste
-export -f trained losses verdict make_program make_in_haste
+export haste verdict_prefix
+export -f trained losses verdict ok not_ok make_program make_in_haste
 find "$scratch/t" -name '*.lua' | sort | xargs -P "$cores" -n 1 bash -c 'trained "$1"' _ | tee "$scratch/trained"
 [ "$(grep -c '^ok ' "$scratch/trained")" = $([ -n "${FULL:-}" ] && echo 20 || echo 12) ] || failed=1
 

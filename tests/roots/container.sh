@@ -37,4 +37,4 @@ check container/trains "0 1" "$? $(grep -c '^2 steps in' "$T/log")"
 check container/versions "" "$(grep -oE '[a-z0-9.+-]+=[^ ]+' "$T/lines" | tr -d "'" | while IFS='=' read -r p v; do
     [ "$(inside c "dpkg-query -W -f '\${Version}' $p")" = "$v" ] || echo "$p"
 done)"
-exit $((fails > 0))
+exit $failed

@@ -6,15 +6,12 @@
 set -u
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 . tests/compare.sh
+. tests/verdict.sh
 unset MAKEFLAGS MAKELEVEL CC CXX MPICC NVCC CLUSTER TOOLCHAIN
 GEN=$PWD/${GEN:-out/.gen/gen}
 T=$(mktemp -d "${KEEP:-/tmp}/diecast-roots.XXXXXX")
 chmod 755 "$T"
 trap 'umount_all; rm -rf "$T"' EXIT
-fails=0
-ok() { echo "ok $1"; }
-not_ok() { echo "not ok $1: $(echo "$2" | head -c 600 | tr '\n' ' ')"; fails=$((fails + 1)); }
-check() { if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "want '$2', got '$3'"; fi; }
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 mounts=()
 umount_all() {

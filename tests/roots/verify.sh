@@ -38,4 +38,4 @@ if cmp -s "$T/tools.one" "$T/tools.two"; then
 else
     not_ok verify/toolchain "$(diff "$T/tools.one" "$T/tools.two" | grep '^[<>]' | cut -f1,2 | sort -u | paste -sd';')"
 fi
-exit $((fails > 0))
+exit $failed

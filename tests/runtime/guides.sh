@@ -3,19 +3,14 @@
 # they say, else refused with a command whose program accepts them. Called by run.sh.
 set -u
 . tests/runtime/launcher.sh
+. tests/verdict.sh
+verdict_prefix="guides: "
 flags=$1/flags
 GEN=$PWD/out/.gen/gen
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT MPIRUN MPIRUN_FLAGS OMP_NUM_THREADS CUDA_VISIBLE_DEVICES
 export DIECAST_CONFIG=/dev/null DIECAST_SECRET=0123456789abcdef
-verdict() {             # verdict NAME STATUS WHY
-    if [ "$2" = 0 ]; then echo "ok guides: $1"; else
-        echo "not ok guides: $1: $3"
-        failed=1
-    fi
-}
 
 # program WORDS...: what gen WORDS would build, in $x: run.sh, and the flags of a program of those fields
 program() {
@@ -66,7 +61,7 @@ while IFS='|' read -r recipe other sets line; do
         grep -qxF "$set given" "$x"/said.* || why+=" no $set"
     done
     [ $code = 0 ] && [ -z "$why" ]
-    verdict "gen $recipe: $line" $? "code $code$why: $(head -2 "$scratch/c")"
+    verdict_of "gen $recipe: $line" $? "code $code$why: $(head -2 "$scratch/c")"
     [[ $other != *-* ]] || continue
     # another program of it: the command that it prints builds one that takes the line
     mapfile -t differs < <(instead "$recipe" "$other")
@@ -77,6 +72,6 @@ while IFS='|' read -r recipe other sets line; do
     first=$(head -1 "$scratch/c")
     # shellcheck disable=SC2086
     [ $code = 80 ] && [ -n "$said" ] && program $said && run "$line"
-    verdict "not gen $recipe$other: $line" $? "code $code: $first; then $(head -1 "$scratch/gen") $(head -1 "$scratch/c")"
+    verdict_of "not gen $recipe$other: $line" $? "code $code: $first; then $(head -1 "$scratch/gen") $(head -1 "$scratch/c")"
 done <tests/runtime/guides.txt
 exit $failed

@@ -3,20 +3,15 @@
 # show what they got. Called by run.sh.
 set -u
 . tests/runtime/launcher.sh
+. tests/verdict.sh
+verdict_prefix="machine: "
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT MPIRUN MPIRUN_FLAGS OMP_NUM_THREADS CUDA_VISIBLE_DEVICES DIECAST_ADDR \
     DIECAST_PORT DIECAST_SECRET XDG_CONFIG_HOME
 export HOME=$scratch/home DIECAST_CONFIG=$scratch/machine OUT=$scratch/out
 mkdir -p "$HOME" "$OUT"
 
-verdict() {             # verdict NAME STATUS WHY
-    if [ "$2" = 0 ]; then echo "ok machine: $1"; else
-        echo "not ok machine: $1: $3"
-        failed=1
-    fi
-}
 # folder BACKEND RANKS [HOSTS]: $x, with run.sh and the program of standard input
 folder() {
     x=$scratch/$1.$2
@@ -34,12 +29,12 @@ ends() {
     env ${set[@]+"${set[@]}"} timeout -k 5 200 "$x/run.sh" "$@" >"$scratch/c" 2>&1
     code=$?
     [ $code = "$want" ] && grep -qE -- "$pattern" "$scratch/c"
-    verdict "$name" $? "code $code: $(head -4 "$scratch/c" | paste -sd'|')"
+    verdict_of "$name" $? "code $code: $(head -4 "$scratch/c" | paste -sd'|')"
 }
 refuses() {             # refuses PATTERN [NAME=VALUE...] -- ARGS...: one line, and no rank
     ends "${x##*/}: ${*:2}" 80 "^prog: .*$1" "${@:2}"
     [ "$(grep -c '^rank' "$scratch/c")" = 0 ] && [ "$(wc -l <"$scratch/c")" = 1 ]
-    verdict "${x##*/}: ${*:2}: one line, no ranks" $? "$(head -4 "$scratch/c")"
+    verdict_of "${x##*/}: ${*:2}: one line, no ranks" $? "$(head -4 "$scratch/c")"
 }
 show='#!/bin/bash
 [[ " $* " != *" --where "* ]] || { echo "$OUT"; exit; }
@@ -72,10 +67,10 @@ said "# this machine" NNODES=2 NODE_RANK=1 MASTER_ADDR=h0 MASTER_PORT=29511 GPU_
 ends "the file" 0 "^rank 3 of 4 at h0 29511 gpus 2,3 " --
 line="^prog: NNODES=2 NODE_RANK=1 MASTER_ADDR=h0 MASTER_PORT=29511 GPU_IDS=2,3,5, from $DIECAST_CONFIG$"
 [ "$(grep -cE "$line" "$scratch/c")" = 1 ]
-verdict "says once what it took from where" $? "$(cat "$scratch/c")"
+verdict_of "says once what it took from where" $? "$(cat "$scratch/c")"
 ends "flags go before the file" 0 "^rank 1 of 4 at h9 29511 gpus 0,1 " -- --node-rank 0 --master-addr h9 --gpu-ids 0,1
 grep -qE "^prog: NNODES=2 MASTER_PORT=29511, from" "$scratch/c"
-verdict "says only what it took" $? "$(cat "$scratch/c")"
+verdict_of "says only what it took" $? "$(cat "$scratch/c")"
 ends "the environment goes before the file" 0 "^rank 0 of 4 at h7 29600 gpus 6,7 " NODE_RANK=0 DIECAST_ADDR=h7 \
     MASTER_PORT=29600 CUDA_VISIBLE_DEVICES=6,7 --
 refuses "MASTER_ADDR=h8, but --master-addr=h9" MASTER_ADDR=h8 -- --master-addr h9
@@ -99,7 +94,7 @@ refuses "NNODES is set twice" --
 said NNODES=3
 refuses "NNODES=3: the 4 ranks of this program cannot be divided" --
 [ -z "$(find . "$scratch" -maxdepth 2 -name pwned)" ]
-verdict "nothing of the file is run" $? "pwned"
+verdict_of "nothing of the file is run" $? "pwned"
 said NODE_RANK=1
 folder cpu 1 <<<"$show"
 ends "CPU programs have no use for it" 0 "^rank none" --
@@ -140,12 +135,12 @@ END
         rm -rf "${OUT:?}"/*
         ends "$backend restarts: $name" "$want" "$pattern" CODES="$codes" -- "$@"
         [ "$(cat "$OUT/n" 2>/dev/null || echo 0)" = "$starts" ]
-        verdict "$backend restarts: $name: $starts starts" $? "$(cat "$scratch/c")"
+        verdict_of "$backend restarts: $name: $starts starts" $? "$(cat "$scratch/c")"
     }
     again "a dead peer, then the end" 2 0 "^prog: ended with 84: restart 1 of 3 in 1 s, from checkpoint-10$" "84+ 0" \
         --restarts 3
     grep -q "^start 1 restart 1$" "$scratch/c"
-    verdict "$backend restarts: the program knows" $? "$(cat "$scratch/c")"
+    verdict_of "$backend restarts: the program knows" $? "$(cat "$scratch/c")"
     again "without it" 1 84 "" "84 0"
     again "--restarts 0" 1 84 "" "84 0" --restarts=0
     again "the number is over" 2 85 "^prog: ended with 85 after 1 restarts: gives up$" "82+ 85+ 0" --restarts 1
@@ -169,13 +164,13 @@ END
     wait $script
     code=$?
     [ $code = 91 ] && [ "$(cat "$OUT/n")" = 1 ]
-    verdict "$backend restarts: not what was asked to stop" $? "code $code: $(cat "$scratch/c")"
+    verdict_of "$backend restarts: not what was asked to stop" $? "code $code: $(cat "$scratch/c")"
 done
 # the pause grows, and ends where no checkpoint is won: once, for it takes seven seconds
 again "two in a row without a newer checkpoint" 4 137 "after 3 restarts, the last two without a newer checkpoint: gives up" \
     "kill kill+ kill kill 0" --restarts 9
 [ "$(grep -oE 'in [0-9]+ s' "$scratch/c" | paste -sd,)" = "in 1 s,in 2 s,in 4 s" ]
-verdict "the pause grows" $? "$(cat "$scratch/c")"
+verdict_of "the pause grows" $? "$(cat "$scratch/c")"
 folder cuda 2 <<<"$show"
 refuses "--restarts=2 is for one machine" -- --restarts 2 --nodes 2 --node-rank 0 --master-addr x
 exit $failed

@@ -3,24 +3,16 @@
 # Called by run.sh with the folder of the binaries.
 set -u
 . tests/runtime/launcher.sh
+. tests/verdict.sh
+verdict_prefix="cuda ranks: "
 build=${1:-out/.test/runtime}
 root=$PWD
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
 port=$((12000 + $$ % 7000))                # in the name of a file next to the program
 here=127.$((1 + $$ / 65536)).$(($$ / 256 % 256)).$(($$ % 256))       # this host: ours alone, with all of its ports
 export DIECAST_PORT DIECAST_SECRET=test DIECAST_ADDR=$here
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT
-
-verdict() {             # verdict NAME STATUS WHY
-    if [ "$2" = 0 ]; then
-        echo "ok cuda ranks: $1"
-    else
-        echo "not ok cuda ranks: $1: $3"
-        failed=1
-    fi
-}
 
 # together N MODE [NAME=VALUE...]: N ranks as torchrun would start them; codes in ${codes[*]}
 together() {
@@ -44,13 +36,13 @@ together() {
 good() {
     ! printf '%s\n' "${codes[@]}" | grep -qvx 0 && ! grep -q '^bad' "$scratch"/r.* &&
         [ "$(grep -c '^ok' "$scratch/r.0")" = "$2" ]
-    verdict "$1" $? "codes ${codes[*]}: $(tail -n 2 "$scratch"/r.*)"
+    verdict_of "$1" $? "codes ${codes[*]}: $(tail -n 2 "$scratch"/r.*)"
 }
 
 # ended NAME R CODE PATTERN
 ended() {
     [ "${codes[$2]}" = "$3" ] && grep -qE -- "$4" "$scratch/r.$2"
-    verdict "$1" $? "code ${codes[$2]}: $(tail -n 2 "$scratch/r.$2")"
+    verdict_of "$1" $? "code ${codes[$2]}: $(tail -n 2 "$scratch/r.$2")"
 }
 
 for n in 1 2 3 4; do
@@ -64,18 +56,18 @@ good "sums over 3 ranks, collectives as late as possible" 14
 whole=$((3 * 3001 * 4))
 [ "$(awk '$1 == "ncclAllGather" { gathered += $2 } $1 == "ncclReduceScatter" { summed += $2 }
     END { print gathered, summed }' "$scratch"/moved.?)" = "$((3 * 7 * whole)) $((3 * 3 * whole))" ]
-verdict "bytes moved to gather and to sum parts" $? "$(grep -h -e AllGather -e Scatter "$scratch"/moved.?)"
+verdict_of "bytes moved to gather and to sum parts" $? "$(grep -h -e AllGather -e Scatter "$scratch"/moved.?)"
 together 2 late DIECAST_SIM_COLLECTIVES=late
 good "operations as late as possible" 3
 together 2 late
 [ "$(grep -c '^bad' "$scratch/r.0")" = 2 ]
-verdict "operations as early as possible are over before their end" $? "$(tail -n 3 "$scratch/r.0")"
+verdict_of "operations as early as possible are over before their end" $? "$(tail -n 3 "$scratch/r.0")"
 
 # The order of sums is NCCL's ring unless the user chooses; what may change it is told, messages are not.
 settings() {            # settings NAME LINES [NAME=VALUE...]
     together 1 none "${@:3}"
     [ "$(grep -E '^(pinned|chosen) ' "$scratch/r.0" | sort | paste -sd' ')" = "$2" ]
-    verdict "settings of NCCL: $1" $? "$(cat "$scratch/r.0")"
+    verdict_of "settings of NCCL: $1" $? "$(cat "$scratch/r.0")"
 }
 mkdir "$scratch/user"
 printf '#NCCL_PROTO=LL\nNCCL_ALGO=Tree\r\nNCCL_NVLS_ENABLE=2\n' >"$scratch/user/.nccl.conf"
@@ -128,7 +120,7 @@ DIECAST_PORT=$((port + 1))
 timeout 200 mpirun -n 2 $ompi -x DIECAST_ADDR -x DIECAST_PORT -x DIECAST_SECRET "$build/nccl" 2 sums >"$scratch/m" 2>&1
 code=$?
 [ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/m")" = 14 ]
-verdict "mpirun" $? "code $code: $(tail -3 "$scratch/m")"
+verdict_of "mpirun" $? "code $code: $(tail -3 "$scratch/m")"
 codes=()
 for r in 0 1; do
     env -u DIECAST_ADDR -u DIECAST_PORT -u DIECAST_SECRET RANK=$r WORLD_SIZE=2 MASTER_ADDR=$here \
@@ -139,7 +131,7 @@ done
 for r in 0 1; do wait "${pids[r]}"; codes[r]=$?; done
 good "torchrun's agent, no local ranks, no secret given" 14
 grep -q "rendezvous on port $((port + 3))" "$scratch/r.0" && [ ! -e "$build/.secret.$((port + 3))" ]
-verdict "port of torchrun's agent is left alone, the secret goes" $? "$(cat "$scratch/r.0")"
+verdict_of "port of torchrun's agent is left alone, the secret goes" $? "$(cat "$scratch/r.0")"
 env -u DIECAST_ADDR RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 LOCAL_RANK=0 "$build/nccl" 2 sums >"$scratch/r.0" 2>&1
 codes=($?)
 ended "nobody says where rank 0 is" 0 80 'set DIECAST_ADDR to its address'
@@ -189,11 +181,11 @@ chmod +x "$scratch/real/train"
 "$scratch/real/run.sh" 3 sums >"$scratch/c" 2>&1
 code=$?
 [ $code = 0 ] && [ "$(grep -c '^ok' "$scratch/c")" = 14 ]
-verdict "run.sh starts 3" $? "code $code: $(tail -3 "$scratch/c")"
+verdict_of "run.sh starts 3" $? "code $code: $(tail -3 "$scratch/c")"
 "$scratch/real/run.sh" 3 abort >"$scratch/c" 2>&1
 code=$?
 [ $code = 88 ]
-verdict "run.sh ends with the code of the first" $? "code $code: $(tail -3 "$scratch/c")"
+verdict_of "run.sh ends with the code of the first" $? "code $code: $(tail -3 "$scratch/c")"
 
 folder show 4
 cat >"$scratch/show/train" <<'SHOW'
@@ -211,13 +203,13 @@ chmod +x "$scratch/show/train"
 code=$?
 [ $code = 0 ] && [ "$(grep -cE '^rank ([0-3]) of 4 local \1 of 4 at 127.0.0.1 [0-9]+ secret 64 args --lr 1 a b$' \
     "$scratch/c")" = 4 ]
-verdict "run.sh on one host" $? "code $code: $(cat "$scratch/c")"
+verdict_of "run.sh on one host" $? "code $code: $(cat "$scratch/c")"
 PET_NNODES=1 PET_NODE_RANK=0 PET_MASTER_ADDR=pod.job PET_MASTER_PORT=29500 PET_NPROC_PER_NODE=4 SKYPILOT_NUM_NODES=1 \
     SKYPILOT_NODE_RANK=0 SKYPILOT_NODE_IPS=10.0.0.1 SKYPILOT_NUM_GPUS_PER_NODE=8 SLURM_NODEID=0 SLURM_NNODES=3 \
     "$scratch/show/run.sh" >"$scratch/c" 2>&1
 code=$?
 [ $code = 0 ] && [ "$(grep -cE '^rank [0-3] of 4 local [0-3] of 4 at 127.0.0.1 ' "$scratch/c")" = 4 ]
-verdict "run.sh on the one host of other launchers" $? "code $code: $(cat "$scratch/c")"
+verdict_of "run.sh on the one host of other launchers" $? "code $code: $(cat "$scratch/c")"
 second() {              # second [NAME=VALUE...] -- ARGS...
     local set=()
     while [ "$1" != -- ]; do set+=("$1") && shift; done
@@ -226,7 +218,7 @@ second() {              # second [NAME=VALUE...] -- ARGS...
     code=$?
     [ $code = 0 ] && [ "$(grep -cE '^rank (2|3) of 4 local (0|1) of 2 at h0 29500 secret 3 args --steps 3$' \
         "$scratch/c")" = 2 ]
-    verdict "run.sh on the second of two hosts: ${set[*]//$'\n'/,} $*" $? "code $code: $(cat "$scratch/c")"
+    verdict_of "run.sh on the second of two hosts: ${set[*]//$'\n'/,} $*" $? "code $code: $(cat "$scratch/c")"
 }
 second -- --nodes 2 --node-rank=1 --master-addr h0
 second -- --nnodes=2 --nproc_per_node=2 --node_rank 1 --master_addr=h0 --master_port 29500
@@ -256,7 +248,7 @@ wrong() {               # wrong PATTERN [NAME=VALUE...] -- ARGS...
     env ${set[@]+"${set[@]}"} "$scratch/show/run.sh" "$@" >"$scratch/c" 2>&1
     code=$?
     [ $code = 80 ] && grep -q -- "$pattern" "$scratch/c" && ! grep -q '^rank' "$scratch/c"
-    verdict "run.sh ${set[*]//$'\n'/,} $*" $? "code $code: $(cat "$scratch/c")"
+    verdict_of "run.sh ${set[*]//$'\n'/,} $*" $? "code $code: $(cat "$scratch/c")"
 }
 wrong "cannot be divided" -- --nodes 3 --node-rank 0 --master-addr x
 wrong "needs --master-addr" -- --nodes 2 --node-rank 0
@@ -325,7 +317,7 @@ for signal in USR1 TERM KILL; do
         sleep 0.1
     done
     [ $code = $want ] && [ "$(grep -c "got $name" "$scratch/c")" = 4 ] && [ $alive = 0 ]
-    verdict "run.sh passes SIG$signal on" $? "code $code, $alive alive: $(cat "$scratch/c")"
+    verdict_of "run.sh passes SIG$signal on" $? "code $code, $alive alive: $(cat "$scratch/c")"
 done
 cat >"$scratch/show/train" <<'DIES'
 #!/bin/bash
@@ -336,7 +328,7 @@ DIES
 "$scratch/show/run.sh" >"$scratch/c" 2>&1
 code=$?
 [ $code = 84 ]
-verdict "run.sh ends with what the others say of a rank that was killed" $? "code $code"
+verdict_of "run.sh ends with what the others say of a rank that was killed" $? "code $code"
 rm "$scratch/show/train"
 wrong "is not built: run make" -- --lr 1
 exit $failed

@@ -3,23 +3,15 @@
 # and a mismatch, in time and with the right code. Called by run.sh with the folder of the binaries.
 # Waits of this script only guard against hangs. Timeouts of the rendezvous itself are tried more than once.
 set -u
+. tests/verdict.sh
+verdict_prefix="star: "
 build=${1:-out/.test/runtime}
 scratch=$(mktemp -d)
 pids=()
 trap 'kill -9 "${pids[@]}" 2>/dev/null; rm -rf "$scratch"' EXIT
-failed=0
 port=20000
 here=127.$((1 + $$ / 65536)).$(($$ / 256 % 256)).$(($$ % 256))       # this host: ours alone, with all of its ports
 export HOST=$here RES_OPTIONS="timeout:1 attempts:1"
-
-verdict() {             # verdict NAME STATUS WHY
-    if [ "$2" = 0 ]; then
-        echo "ok star: $1"
-    else
-        echo "not ok star: $1: $3"
-        failed=1
-    fi
-}
 
 now() { date +%s%3N; }
 
@@ -89,7 +81,7 @@ code_of() {
 expect() {
     code_of "$2"
     [ "$code" = "$3" ] && grep -qE -- "$4" "$scratch/r.$2"
-    verdict "$1" $? "code $code: $(tail -2 "$scratch/r.$2")"
+    verdict_of "$1" $? "code $code: $(tail -2 "$scratch/r.$2")"
 }
 
 # survivors NAME CODE PATTERN MS R...: all end so within that time from $began
@@ -103,7 +95,7 @@ survivors() {
     done
     [ $(($(now) - began)) -le "$ms" ] || why="$why after $(($(now) - began)) ms"
     [ -z "$why" ]
-    verdict "$name" $? "$why"
+    verdict_of "$name" $? "$why"
 }
 
 all() {                 # all SIZE MODE [NAME=VALUE...]: from the last to rank 0
@@ -118,7 +110,7 @@ begin
 all 4 exchange
 for r in 0 1 2 3; do expect "4 ranks join and talk, rank $r" $r 0 '^done'; done
 grep -q '^joined i h3' "$scratch/r.1"
-verdict "hosts and the id reach everybody" $? "$(cat "$scratch/r.1")"
+verdict_of "hosts and the id reach everybody" $? "$(cat "$scratch/r.1")"
 
 begin
 rank 1 2 exchange
@@ -144,7 +136,7 @@ joined 3
 rank 3 3 hold JOIN=1      # too late: nobody listens any more
 expect "after the start nobody is let in" 3 82 'was not found'
 kill -0 "${pids[0]}" && kill -0 "${pids[1]}"
-verdict "and nobody is disturbed" $? "$(tail -1 "$scratch/r.0")"
+verdict_of "and nobody is disturbed" $? "$(tail -1 "$scratch/r.0")"
 
 begin
 rank 0 3 hold
@@ -155,7 +147,7 @@ expect "a second rank 1 ends rank 0" 0 83 'rank 1 is there twice'
 expect "a second rank 1 ends the first" 1 83 'rank 1 is there twice'
 [ $code = 83 ] && grep -q 'rank 1 is there twice' "$scratch/r.twin" &&
     [ "$(cat "$scratch"/r.{1,twin} | grep -c 'refused by rank 0: rank 1 is there twice')" = 1 ]
-verdict "a second rank 1 is refused" $? "code $code: $(cat "$scratch"/r.{1,twin})"
+verdict_of "a second rank 1 is refused" $? "code $code: $(cat "$scratch"/r.{1,twin})"
 
 begin
 rank 0 2 exchange
@@ -183,15 +175,15 @@ listens
 env SECRET=s RUN=stray JOIN=1 "$build/star" 1 2 "$port" exchange >"$scratch/r.stray" 2>&1
 code=$?
 [ $code = 82 ] && grep -q 'another run answers there' "$scratch/r.stray"
-verdict "a rank of another run is turned away" $? "code $code: $(cat "$scratch/r.stray")"
+verdict_of "a rank of another run is turned away" $? "code $code: $(cat "$scratch/r.stray")"
 env SECRET=s RESTART=1 JOIN=1 "$build/star" 1 2 "$port" exchange >"$scratch/r.stray" 2>&1
 code=$?
 [ $code = 82 ] && grep -q 'another run answers there' "$scratch/r.stray"
-verdict "a rank of another start is turned away" $? "code $code: $(cat "$scratch/r.stray")"
+verdict_of "a rank of another start is turned away" $? "code $code: $(cat "$scratch/r.stray")"
 env SECRET=s RUN=stray "$build/star" 0 2 "$port" exchange >"$scratch/r.stray" 2>&1
 code=$?
 [ $code = 81 ] && grep -q "port $port of $here is taken" "$scratch/r.stray"
-verdict "a port taken by another run" $? "code $code: $(cat "$scratch/r.stray")"
+verdict_of "a port taken by another run" $? "code $code: $(cat "$scratch/r.stray")"
 rank 1 2 exchange
 expect "and ends nothing" 0 0 '^done'
 
@@ -243,7 +235,7 @@ listens
 env SECRET=s "$build/star" 0 2 "$port" hold >"$scratch/r.second" 2>&1
 code=$?
 [ $code = 83 ] && grep -q "refused by rank 0: a second rank 0 of 2" "$scratch/r.second"
-verdict "a second rank 0" $? "code $code: $(cat "$scratch/r.second")"
+verdict_of "a second rank 0" $? "code $code: $(cat "$scratch/r.second")"
 expect "a second rank 0 ends the first" 0 83 'a second rank 0 of 2'
 
 twins() {
@@ -253,7 +245,7 @@ twins() {
     env SECRET=s JOIN=5 "$build/star" 1 2 "$port" hold >"$scratch/r.second" 2>&1
     code=$?
     [ $code = 83 ] && grep -q 'rank 1 is there twice' "$scratch/r.second" "$scratch/r.1"
-    verdict "a twin that comes with the last rank" $? "code $code: $(cat "$scratch/r.second")"
+    verdict_of "a twin that comes with the last rank" $? "code $code: $(cat "$scratch/r.second")"
     [ $code = 83 ] || return
     expect "a twin that comes with the last rank ends rank 0" 0 83 'rank 1 is there twice'
 }
@@ -265,7 +257,7 @@ listens
 env SECRET=other "$build/star" 0 2 "$port" hold >"$scratch/r.second" 2>&1
 code=$?
 [ $code = 81 ] && grep -q "port $port of $here is taken" "$scratch/r.second"
-verdict "a port taken by others" $? "code $code: $(cat "$scratch/r.second")"
+verdict_of "a port taken by others" $? "code $code: $(cat "$scratch/r.second")"
 rank 1 2 exchange
 expect "who hear nothing of it" 0 0 '^done'
 
@@ -300,7 +292,7 @@ pids[0]=$!
 expect "the secret of a file" 0 0 '^done'
 expect "the secret of a file, found late" 1 0 '^done'
 [ ! -e "$scratch/secret" ]
-verdict "the file goes" $? "$(ls -l "$scratch")"
+verdict_of "the file goes" $? "$(ls -l "$scratch")"
 
 # ---- strangers
 
@@ -320,7 +312,7 @@ rank 1 3 exchange
 rank 2 3 exchange
 expect "strangers delay nobody" 0 0 '^done'
 [ $(($(now) - began)) -lt 30000 ] && grep -q 'strangers turned away' "$scratch/r.0"
-verdict "strangers are counted" $? "$(($(now) - began)) ms: $(tail -2 "$scratch/r.0")"
+verdict_of "strangers are counted" $? "$(($(now) - began)) ms: $(tail -2 "$scratch/r.0")"
 for fd in "${held[@]}"; do exec {fd}>&-; done
 
 # ---- after the start. Two seconds are promised for a death; elsewhere the bound tells the way it is heard of from the
@@ -355,7 +347,7 @@ stopped() {             # stopped RANK OTHER...
     kill -STOP "${pids[$1]}"
     survivors "SIGSTOP of rank $1" 85 "rank $1 \\(h$1\\) has been silent" 15000 "${@:2}"
     grep -q "warning: .*rank $1 (h$1) has been silent for" "$scratch/r.$2"
-    verdict "rank $1, silent, is warned about" $? "$(cat "$scratch/r.$2")"
+    verdict_of "rank $1, silent, is warned about" $? "$(cat "$scratch/r.$2")"
     kill -CONT "${pids[$1]}"
     [ "$1" = 0 ] || expect "which hears of it when it wakes" "$1" 85 "rank $1 \\(h$1\\) has been silent"
 }
@@ -370,7 +362,7 @@ sleep 2.5
 kill -CONT "${pids[1]}"
 sleep 1.5
 kill -0 "${pids[0]}" && kill -0 "${pids[1]}" && kill -0 "${pids[2]}"
-verdict "a short SIGSTOP is forgiven" $? "$(tail -1 "$scratch/r.0")"
+verdict_of "a short SIGSTOP is forgiven" $? "$(tail -1 "$scratch/r.0")"
 
 no_further() {
     all 3 stall

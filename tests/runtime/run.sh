@@ -3,11 +3,11 @@
 # cost: 52
 set -u
 . tests/sources.sh
+. tests/verdict.sh
 build=out/.test/runtime
 mkdir -p "$build"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
 trap_ub=-fno-sanitize-recover=undefined
 export ASAN_OPTIONS=detect_leaks=0      # leaks are not the subject: the processes are short
 WARN="-std=c11 -Wall -Wextra -Wshadow -Wvla -Werror -Werror=date-time"
@@ -23,22 +23,13 @@ parts="base names owners built schedule flags flags_parse launch bins data_bins 
     best folder param_groups record_cache incontext returns regions npy histories events tfevents"
 mpi="base names launch comm comm_rendezvous comm_mpi rendezvous rendezvous_join sha256"
 
-verdict() {             # verdict NAME STATUS WHY
-    if [ "$2" = 0 ]; then
-        echo "ok $1"
-    else
-        echo "not ok $1: $3"
-        failed=1
-    fi
-}
-
 compile() {             # compile CC OUT FLAGS SOURCE...
     local cc=$1 out=$2 flags=$3
     shift 3
     # shellcheck disable=SC2086
     "$cc" $WARN -I. -Og -g0 -fopenmp $flags "$@" -o "$out" -lcjson -lm 2>"$scratch/cc"
     local status=$?
-    verdict "compile $(basename "$out")" $status "$(head -3 "$scratch/cc")"
+    verdict_of "compile $(basename "$out")" $status "$(head -3 "$scratch/cc")"
     return $status
 }
 
@@ -62,7 +53,7 @@ if simulator=$(tests/sim/build.sh fast); then
     compile gcc "$build/nccl" "-Itests/sim/include -fsanitize=undefined $trap_ub" \
         tests/runtime/nccl_main.c $(sources runtime $cuda) "$simulator" -lstdc++ -lpthread || exit 1
 else
-    verdict "the simulator builds" 1 "see tests/sim/build.sh"
+    verdict_of "the simulator builds" 1 "see tests/sim/build.sh"
 fi
 toolkit=${CUDA:-/usr/local/cuda}
 if [ -e "$toolkit/include/nccl.h" ]; then
@@ -70,14 +61,14 @@ if [ -e "$toolkit/include/nccl.h" ]; then
 fi
 # shellcheck disable=SC2086
 gcc $WARN -I. -O1 -fsyntax-only -DDIECAST_RANKS=1 runtime/ranks/comm_nccl.c 2>"$scratch/cc"
-verdict "one rank needs no NCCL" $? "$(head -3 "$scratch/cc")"
+verdict_of "one rank needs no NCCL" $? "$(head -3 "$scratch/cc")"
 
 # In-process checks.
 "$build/unit" "$scratch" >"$scratch/unit" 2>"$scratch/unit.err"
 status=$?
 cat "$scratch/unit"
 grep -q '^not ok' "$scratch/unit" && failed=1
-verdict "unit ends well" $status "status $status: $(tail -3 "$scratch/unit.err")"
+verdict_of "unit ends well" $status "status $status: $(tail -3 "$scratch/unit.err")"
 for line in '1 rank x 2 threads' '^  changed by gpus=2 batch.micro=1$' '^  weights    models/x$' \
     '^  lora       rank 4, alpha 8.0, targets q_proj,v_proj$' '^  run folder /.*/run$' \
     '^  rate       5e-05 (linear), weight decay 0, clip 1, seed 42$' \
@@ -87,7 +78,7 @@ for line in '1 rank x 2 threads' '^  changed by gpus=2 batch.micro=1$' '^  weigh
     '^  linear_fwd  *2  *\(0\.[3-9]\|[1-9]\)' \
     '^  together .* \(99\|100\)\.' '^  collectives  *\(0\.[1-9]\|[1-9]\)[0-9.]* ms .* the step waits for them'; do
     grep -q "$line" "$scratch/unit.err"
-    verdict "said: $line" $? "$(head -30 "$scratch/unit.err")"
+    verdict_of "said: $line" $? "$(head -30 "$scratch/unit.err")"
 done
 
 # Flags: what is printed, and for bad ones the code 80 and a line that names flag and value.
@@ -96,7 +87,7 @@ accepts() {             # accepts WANTED ARGS...
     shift
     "$build/flags" "$@" >"$scratch/f" 2>&1 && grep -qxF -- "$want" "$scratch/f" \
         && ! grep -q "READ BACK" "$scratch/f"
-    verdict "flags $* -> $want" $? "$(grep -i "${want%%=*}" "$scratch/f" | head -1)"
+    verdict_of "flags $* -> $want" $? "$(grep -i "${want%%=*}" "$scratch/f" | head -1)"
 }
 refuses() {             # refuses TEXT ARGS...
     local want=$1
@@ -104,7 +95,7 @@ refuses() {             # refuses TEXT ARGS...
     "$build/flags" "$@" >"$scratch/f" 2>&1
     local code=$?
     [ $code = 80 ] && grep -qF -- "$want" "$scratch/f" && [ "$(wc -l <"$scratch/f")" = 1 ]
-    verdict "flags refuse ${*@Q}" $? "code $code: $(head -2 "$scratch/f")"
+    verdict_of "flags refuse ${*@Q}" $? "code $code: $(head -2 "$scratch/f")"
 }
 accepts "lr=0.0003"
 accepts "lr=5e-06 given" --lr 5e-6
@@ -226,30 +217,30 @@ OBJECTIVE=other refuses "--prompt: needs a program with the objective lm" --prom
 flag_rows() { cat runtime/run/flags.def runtime/objectives/[a-z]*.def; }
 rows=$(flag_rows | grep -c '^FLAG(')
 [ "$(grep -c '^  --' "$scratch/f")" = "$rows" ]
-verdict "help lists all $rows flags" $? "$(grep -c '^  --' "$scratch/f")"
+verdict_of "help lists all $rows flags" $? "$(grep -c '^  --' "$scratch/f")"
 [ "$(flag_rows | sed -n 's/^SECTION("\(.*\)")$/\1/p' | sort)" = "$(grep -A1 '^$' "$scratch/f" | grep '^[a-z]' | sort)" ]
-verdict "help has the sections of flags.def" $? "$(grep '^[a-z]' "$scratch/f" | head -3)"
+verdict_of "help has the sections of flags.def" $? "$(grep '^[a-z]' "$scratch/f" | head -3)"
 OBJECTIVE=lm "$build/flags" --help >"$scratch/h"
 grep -q -e --temperature "$scratch/h" && ! grep -q -e --probe "$scratch/h"
-verdict "lm has its flags, and not those of mlm" $? "$(grep -e --probe "$scratch/h")"
+verdict_of "lm has its flags, and not those of mlm" $? "$(grep -e --probe "$scratch/h")"
 OBJECTIVE=ad DEFAULTS=none "$build/flags" --help >"$scratch/h"
 grep -A 1 -e '^  --data ' "$scratch/h" | grep -q '^      histories to train on' &&
     ! grep -A 4 -e '^  --data ' -e '^  --goal-idx ' "$scratch/h" | grep -q -e 'raw ones' -e '\[-1\]'
-verdict "help says what a flag is in the program's objective" $? "$(grep -A 4 -e '^  --data ' -e '^  --goal-idx' "$scratch/h")"
+verdict_of "help says what a flag is in the program's objective" $? "$(grep -A 4 -e '^  --data ' -e '^  --goal-idx' "$scratch/h")"
 OBJECTIVE=other "$build/flags" --help >"$scratch/h"
 ! grep -q -e --temperature -e '^sampling' "$scratch/h" && grep -q -e --export "$scratch/h"
-verdict "help has the flags of the program's objective" $? "$(grep -A1 '^sampling' "$scratch/h")"
+verdict_of "help has the flags of the program's objective" $? "$(grep -A1 '^sampling' "$scratch/h")"
 ! grep -q ' $' "$scratch/f" && awk 'length > 100 { exit 1 }' "$scratch/f"
-verdict "help fits a terminal" $? "$(awk 'length > 100' "$scratch/f" | head -1)"
+verdict_of "help fits a terminal" $? "$(awk 'length > 100' "$scratch/f" | head -1)"
 OBJECTIVE=ppo DEFAULTS=none "$build/flags" --help >"$scratch/h"
 [ "$(grep -c '^  --' "$scratch/h")" = "$(sed -n 's/^ONLY(ppo, "\(.*\)")$/\1/p' runtime/objectives/ppo.def | tr '|' '\n' |
     wc -l)" ]
-verdict "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
+verdict_of "ppo has its flags alone" $? "$(grep '^  --' "$scratch/h")"
 OBJECTIVE=ppo DEFAULTS=none refuses "--lr: programs with the objective ppo have no such flag" --lr 1
 OBJECTIVE=ppo DEFAULTS=none accepts "goals=3 given" --goals 3
 OBJECTIVE=ad DEFAULTS=none refuses "--goal-idx: must be an integer from 0 to 11" --goal-idx 12
 "$build/flags" -h --lr 0.25 >"$scratch/h" && grep -q 'schedule \[0.25\]; also --learning_rate' "$scratch/h"
-verdict "-h is --help, with the values of now" $? "$(grep -A1 -e --lr "$scratch/h")"
+verdict_of "-h is --help, with the values of now" $? "$(grep -A1 -e --lr "$scratch/h")"
 
 # Ranks. Each MPI in turn; worlds of 2, 3 and 4.
 ompi="--bind-to none --oversubscribe --mca btl_vader_single_copy_mechanism none"
@@ -259,7 +250,7 @@ ranks() {               # ranks NAME LAUNCHER N FLAGS PROGRAM
     timeout 300 "$2" -n "$3" $4 "$5" "$3" sums >"$scratch/c" 2>&1
     local code=$?
     [ $code = 0 ] && grep -q '^ok' "$scratch/c" && ! grep -q '^bad' "$scratch/c"
-    verdict "$1: $3 ranks sum to the same bits as the tree" $? \
+    verdict_of "$1: $3 ranks sum to the same bits as the tree" $? \
         "code $code: $(grep -v '^ok' "$scratch/c" | head -3)"
 }
 ends() {                # ends NAME CODE TEXT COMMAND...
@@ -268,18 +259,18 @@ ends() {                # ends NAME CODE TEXT COMMAND...
     "$@" >"$scratch/c" 2>&1
     local code=$?
     [ $code = "$want" ] && grep -q -- "$text" "$scratch/c"
-    verdict "$name: code $want" $? "code $code: $(head -3 "$scratch/c")"
+    verdict_of "$name: code $want" $? "code $code: $(head -3 "$scratch/c")"
 }
 for n in 2 3 4; do
     ranks "Open MPI" mpirun $n "$ompi" "$build/comm"
 done
 # Bytes that three ranks send for tensors gathered from parts (comm_main.c): of parts of 1009 elements of 1, 2, 4 and 8
 # bytes, which each rank sends twice for one tensor and once for two, to two others.
-mpicc -std=c11 -O1 -shared -fPIC -o "$scratch/sent.so" tests/shard/sent.c || verdict sent.c 1 "does not compile"
+mpicc -std=c11 -O1 -shared -fPIC -o "$scratch/sent.so" tests/shard/sent.c || verdict_of sent.c 1 "does not compile"
 ranks "Open MPI, bytes counted" mpirun 3 "$ompi -x LD_PRELOAD=$scratch/sent.so -x SENT=$scratch/sent" "$build/comm"
 [ "$(awk '$1 == "gathered_parts" { n++; bytes += $2 } END { print n, bytes }' "$scratch"/sent.?)" = \
     "3 $((3 * 4 * 1009 * (1 + 2 + 4 + 8) * 2))" ]
-verdict "bytes sent to gather parts" $? "$(grep -h parts "$scratch"/sent.?)"
+verdict_of "bytes sent to gather parts" $? "$(grep -h parts "$scratch"/sent.?)"
 # shellcheck disable=SC2086
 {
     ends "another number of ranks" 83 "gen recipes/x.lua gpus=2, then the make" \

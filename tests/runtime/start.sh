@@ -3,21 +3,13 @@
 # they got: ranks, several machines, signals, exit codes. Called by run.sh.
 set -u
 . tests/runtime/launcher.sh
+. tests/verdict.sh
+verdict_prefix="start: "
 scratch=$(mktemp -d)
 program=start_test$$         # another start of these tests has its own
 trap 'rm -rf "$scratch" {/dev/shm,"${TMPDIR:-/tmp}"}/diecast.$program.*' EXIT
-failed=0
 unset NNODES NODE_RANK MASTER_ADDR MASTER_PORT MPIRUN MPIRUN_FLAGS OMP_NUM_THREADS
 export DIECAST_CONFIG=/dev/null         # not what gen config wrote on this machine
-
-verdict() {             # verdict NAME STATUS WHY
-    if [ "$2" = 0 ]; then
-        echo "ok start: $1"
-    else
-        echo "not ok start: $1: $3"
-        failed=1
-    fi
-}
 
 # folder BACKEND RANKS: $x, with run.sh and the program of standard input
 folder() {
@@ -35,7 +27,7 @@ ends() {
     timeout -k 5 200 "$@" >"$scratch/c" 2>&1
     local code=$?
     [ $code = "$want" ] && [[ -z $pattern || $(<"$scratch/c") =~ $pattern ]]
-    verdict "$name" $? "code $code: $(head -3 "$scratch/c")"
+    verdict_of "$name" $? "code $code: $(head -3 "$scratch/c")"
 }
 
 # said NAME N PATTERN: so many lines of the last command are like that
@@ -43,7 +35,7 @@ said() {
     local n
     n=$(grep -cE -- "$3" "$scratch/c")
     [ "$n" = "$2" ]
-    verdict "$1" $? "$n lines: $(head -5 "$scratch/c")"
+    verdict_of "$1" $? "$n lines: $(head -5 "$scratch/c")"
 }
 
 # ---- CPU: the ranks that a start has
@@ -65,7 +57,7 @@ done
 ends "OMP_NUM_THREADS is not the number of CPUs" 91 "threads 1 " env OMP_NUM_THREADS=1 "$scratch/cpu.2/run.sh"
 said "OMP_NUM_THREADS is not the number of CPUs" $(($(nproc) < 2)) "processes share"
 [ -z "$(find /dev/shm -maxdepth 1 -name "diecast.$program.*")" ]
-verdict "nothing is left in shared memory" $? "$(ls /dev/shm)"
+verdict_of "nothing is left in shared memory" $? "$(ls /dev/shm)"
 rm "$scratch/cpu.1/train"
 ends "without a binary" 80 "is not built: run make" "$scratch/cpu.1/run.sh"
 
@@ -117,7 +109,7 @@ ends "two machines" 0 "rank" env NNODES=2 NODE_RANK=0 \
     MPIRUN_FLAGS="--mca plm_rsh_agent $scratch/agent" "$x/run.sh" --nnodes=2 --nproc-per-node=2 --hosts na,nb --steps 3
 said "two machines have all ranks" 4 "^rank [0-3] .* x 5 args --steps 3$"
 [ "$(find "$scratch" -maxdepth 1 -name 'tmp.n?' | wc -l)" = 2 ]
-verdict "two machines, each by the agent" $? "$(ls "$scratch")"
+verdict_of "two machines, each by the agent" $? "$(ls "$scratch")"
 if command -v mpirun.mpich >/dev/null; then
     ends "two machines with MPICH" 0 "rank" env MPIRUN=mpirun.mpich \
         MPIRUN_FLAGS="-launcher ssh -launcher-exec $scratch/agent" "$x/run.sh" --hosts na,nb
@@ -243,7 +235,7 @@ for gap in $(seq 10 10 300); do
     twice=$((twice + 1))
 done
 [ $twice = 30 ]
-verdict "two signals at once, $twice times, are one" $? "after $gap turns of a loop: code $code: $(head -3 "$scratch/c")"
+verdict_of "two signals at once, $twice times, are one" $? "after $gap turns of a loop: code $code: $(head -3 "$scratch/c")"
 
 # ---- CPU: what a start needs, and launchers that hang
 
@@ -266,7 +258,7 @@ kill -TERM $script
 wait $script 2>/dev/null
 code=$?
 [ $code = 137 ] && grep -q "has started no rank and is ended, as asked" "$scratch/c"
-verdict "one SIGTERM ends a launcher that hangs" $? "code $code: $(head -3 "$scratch/c")"
+verdict_of "one SIGTERM ends a launcher that hangs" $? "code $code: $(head -3 "$scratch/c")"
 
 # ---- CPU: signals, with the real launchers. The program
 # saves for $1 seconds when it is asked to stop.
@@ -323,7 +315,7 @@ ended() {
 }
 gone() {                # NAME CODE SAVED
     ended "$2" "$3"
-    verdict "$1" $? "$why"
+    verdict_of "$1" $? "$why"
 }
 export MPIRUN=mpirun.openmpi
 begin 3.4                        # longer than they have after a SIGTERM
@@ -351,7 +343,7 @@ for _ in 1 2 3; do
     status=$?
     [ $status = 0 ] && break
 done
-verdict "a second SIGTERM ends ranks that do not stop" $status "$why"
+verdict_of "a second SIGTERM ends ranks that do not stop" $status "$why"
 begin 0
 kill -KILL $script
 gone "kill -9 of run.sh stops its ranks in order" 137 2
@@ -366,7 +358,7 @@ kill -KILL "${launcher[@]}" $(cat "$RUN"/pid.?)
 kill -KILL $script
 gone "kill -9 of everything" 137 0
 [ "$(remains | grep -c "\.$script$")" = 2 ]         # a launcher before it may not have ended yet
-verdict "what a killed start leaves" $? "$(remains)"
+verdict_of "what a killed start leaves" $? "$(remains)"
 # One in use has a lock, whatever its name; one without is left over, although a process has that number.
 for place in /dev/shm "${TMPDIR:-/tmp}"; do
     mkdir -p "$place/diecast.$program".{1.2147483646,2.$$}
@@ -376,7 +368,7 @@ flock -s 7 && flock -s 8
 rm -f "$RUN"/*
 ends "a start after a killed one" 84 "says 84" "$x/run.sh" dies
 [ "$(remains | sed -n "s/.*\.\($script\|2147483646\|$$\)$/\1/p" | tr '\n' ' ')" = "2147483646 2147483646 " ]
-verdict "it removes what is in no use, and nothing else" $? "$(remains)"
+verdict_of "it removes what is in no use, and nothing else" $? "$(remains)"
 exec 7<&- 8<&-
 unset MPIRUN
 
@@ -401,7 +393,7 @@ batch() {
         "$scratch/other" "$scratch/slurm_script" >"$scratch/c" 2>&1
     local code=$?
     [ $code = "$2" ] && [[ $(<"$scratch/c") =~ $3 ]]
-    verdict "$1" $? "code $code: $(head -3 "$scratch/c")"
+    verdict_of "$1" $? "code $code: $(head -3 "$scratch/c")"
 }
 for backend in cpu cuda; do
     folder $backend 2 <<<"#!/bin/bash
@@ -411,7 +403,7 @@ $show"
     cp "$x/train" "$y"
     sed "s/@NAME@/$program/; s/@RANKS@/2/; s/@NODES@/1/; s/@LOCAL@/2/; s/@TIME@/1:00:00/; s/@CONTAINER@//" "templates/$backend/train.slurm" >"$y/train.slurm"
     ! grep -q '@[A-Z]*@' "$y/train.slurm" "$x/run.sh"
-    verdict "templates of $backend have no other holes" $? "see templates/$backend"
+    verdict_of "templates of $backend have no other holes" $? "see templates/$backend"
     cp "$y/train.slurm" "$scratch/slurm_script"
     rm -rf "$RUN"/*
     step='checkpoint() { mkdir -p "$RUN/checkpoint-$1"; }; checkpoint'

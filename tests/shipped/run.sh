@@ -17,8 +17,8 @@ arguments() {
     grep -oE '\b[a-z][a-z0-9_]+(<[^<>;]*>)?\(' "$1/step.cu" | sort -u
 }
 
-# verdict RECIPE [target=NAME [FIELD=VALUE]]
-verdict() {
+# compiles RECIPE [target=NAME [FIELD=VALUE]]
+compiles() {
     local name out
     name=$(basename "$1" .lua)${2:+/${2#target=}}
     if out=$("$GEN" check "$@" --insist 2>&1); then
@@ -72,6 +72,6 @@ for target in "${all[@]}"; do
         "recipes/h200x1_qwen2.5_0.5b.lua target=$target memory.limit_gib=79")
 done
 export GEN
-export -f verdict
-printf '%s\n' "${jobs[@]}" | xargs -P "${CORES:-$(nproc)}" -L1 bash -c 'verdict "$@"' _ | tee -a "$T/verdicts"
+export -f compiles
+printf '%s\n' "${jobs[@]}" | xargs -P "${CORES:-$(nproc)}" -L1 bash -c 'compiles "$@"' _ | tee -a "$T/verdicts"
 ! grep -q '^not ok' "$T/verdicts"

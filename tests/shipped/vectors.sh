@@ -30,4 +30,4 @@ split() {               # of PTX: kernels with no store of 16 bytes or any of 4,
 }
 "$nvcc" -std=c++20 -O3 -arch=sm_90a -DACT_BF16 -I. -ptx -o "$T/vectors.ptx" "$T/vectors.cu" >"$T/out" 2>&1
 check "vectors of 16 bytes" 0 "$?$(split <"$T/vectors.ptx")"
-exit $((fails > 0))
+exit $failed

@@ -3,24 +3,15 @@
 set -u
 . tests/slurm/cluster.sh
 . tests/compare.sh
-failed=0
+. tests/verdict.sh
 x=$work/out\ of\ x4
 export OMPI_MCA_mpi_yield_when_idle=1       # more ranks than cores: who waits lets others run
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-verdict() {             # verdict NAME STATUS WHY
-    if [ "$2" = 0 ]; then
-        echo "ok $1"
-    else
-        echo "not ok $1: $(head -c 700 <<<"$3" | tr '\n' ' ')"
-        failed=1
-    fi
-}
-
 # submit ARGS...: sbatch from the folder $from; $id is the job's number
 # shellcheck disable=SC2154
 from=$work
-submit() { id=$(cd "$from" && sbatch --parsable --time=20 "$@" 2>&1) || verdict "sbatch $*" 1 "$id"; }
+submit() { id=$(cd "$from" && sbatch --parsable --time=20 "$@" 2>&1) || verdict_of "sbatch $*" 1 "$id"; }
 record() { scontrol show job -o "$1" | tr ' ' '\n' | sed -n "s/^$2=//p"; }
 over() { [[ $(record "$1" JobState) =~ ^(COMPLETED|FAILED|TIMEOUT|CANCELLED|NODE_FAIL|OUT_OF_MEMORY)$ ]]; }
 logs() { cat "$from"/*-"$(record "$1" JobId)".log; }
@@ -29,7 +20,7 @@ ends() {
     until_true 300 over "$2"
     [[ "$(record "$2" JobState) $(record "$2" ExitCode)" =~ ^$3\ ($4)$ ]] &&
         { [ -z "${5:-}" ] || logs "$2" | grep -qE -- "$5"; }
-    verdict "$1" $? "$(record "$2" JobState) $(record "$2" ExitCode): $(logs "$2" | tail -n 6)"
+    verdict_of "$1" $? "$(record "$2" JobState) $(record "$2" ExitCode): $(logs "$2" | tail -n 6)"
 }
 # course OUT: what a run computed: its losses step by step, and the weights and moments it ended with
 course() {
@@ -40,7 +31,7 @@ course() {
 same() {
     diff <(course "${3:-$work/reference}" 2>&1) <(course "$2" 2>&1) >"$T/diff" &&
         [ "$(course "$2" | wc -l)" = $((steps + 2)) ]
-    verdict "$1" $? "$(head -n 4 "$T/diff")"
+    verdict_of "$1" $? "$(head -n 4 "$T/diff")"
 }
 ranks() { pgrep -f "^$x/train " | while read -r p; do grep -qs "State:.Z" "/proc/$p/status" || echo "$p"; done; }
 # holds OUT [STEP]: it is at its save of that step, which DIECAST_FAULT keeps from ending
@@ -53,10 +44,10 @@ steps=300
 run=(--data numbers.txt --tokenizer bytes --steps $steps --log-every 1)
 two=(--nodes=2 --ntasks-per-node=2)
 
-cluster 2 || { verdict "the cluster starts" 1 "$(tail -n 5 "$T"/log/*)"; exit 1; }
-verdict "the cluster starts" 0
+cluster 2 || { verdict_of "the cluster starts" 1 "$(tail -n 5 "$T"/log/*)"; exit 1; }
+verdict_of "the cluster starts" 0
 (cd "$work" && "$x/run.sh" "${run[@]}" --out reference >reference.log 2>&1)
-verdict "the run without Slurm" $? "$(tail -n 3 "$work/reference.log")"
+verdict_of "the run without Slurm" $? "$(tail -n 3 "$work/reference.log")"
 
 # ---- two jobs on the same nodes at once, from two folders
 from=$x
@@ -74,14 +65,14 @@ same "from another folder: the same bits as without Slurm" "$work/b"
 held one 100 10 --nodes=1 --ntasks-per-node=4
 one=$id
 until_true 120 holds one
-verdict "a job on one node holds at step 100" $? "$(logs "$one" | tail -n 3)"
+verdict_of "a job on one node holds at step 100" $? "$(logs "$one" | tail -n 3)"
 open=$(for rank in $(ranks); do
     echo rank
     awk '$4 == "0A" && $2 !~ /^0100007F:/ { print $10 }' "/proc/$rank/net"/tcp* |
         grep -xFf <(find "/proc/$rank/fd" -printf '%l\n' | sed -n 's/socket:.\([0-9]*\).$/\1/p')
 done | sort | uniq -c)
 grep -q ' 4 rank$' <<<"$open" && ! grep -qv '^ *4 ' <<<"$open"
-verdict "on one node: ranks listen to this machine alone" $? "$open"
+verdict_of "on one node: ranks listen to this machine alone" $? "$open"
 ends "a job on one node" "$one" COMPLETED 0:0
 same "on one node: the same bits as without Slurm" "$work/one"
 
@@ -91,9 +82,9 @@ hand=$id
 held limit 100 60 "${two[@]}" --signal=USR1@100
 limit=$id
 until_true 120 holds hand
-verdict "a job holds at step 100" $? "$(logs "$hand" | tail -n 3)"
+verdict_of "a job holds at step 100" $? "$(logs "$hand" | tail -n 3)"
 on 2 ls "/dev/shm/diecast.$hand.0.0" | grep -q vader
-verdict "what ranks share has a folder of its own for this start" $? "$(on 2 find /dev/shm)"
+verdict_of "what ranks share has a folder of its own for this start" $? "$(on 2 find /dev/shm)"
 # what stands there under the next start's name is a link of somebody's: it stays as it is
 on 2 sh -c "mkdir /dev/shm/theirs; echo >/dev/shm/theirs/file; ln -s theirs /dev/shm/diecast.$hand.0.1"
 scontrol requeue "$hand"
@@ -110,12 +101,12 @@ what_came_back() {
         ends "requeue ($job): goes on" "${!job}" COMPLETED 0:0 "x4: job ${!job} again, restart 1"
         same "requeue ($job): the same bits as undisturbed" "$work/$job"
         [ "$(record "${!job}" Restarts)" = 1 ]
-        verdict "requeue ($job): once" $? "$(record "${!job}" Restarts)"
+        verdict_of "requeue ($job): once" $? "$(record "${!job}" Restarts)"
     done
 }
 what_came_back hand
 [ "$(on 2 ls -A /dev/shm/theirs)" = file ]
-verdict "a link in the place of that folder is left alone" $? "$(on 2 find /dev/shm)"
+verdict_of "a link in the place of that folder is left alone" $? "$(on 2 find /dev/shm)"
 on 2 rm -r /dev/shm/theirs "/dev/shm/diecast.$hand.0.1"
 
 # ---- an array is a run for each seed; a task that is asked to stop goes back into the queue alone
@@ -123,7 +114,7 @@ seeds() { holds seeds/seed-1 && holds seeds/seed-2; }
 held seeds 100 10 --array=1-2 "${two[@]}"
 array=$id
 until_true 120 seeds
-verdict "an array: each task in a folder of its own" $? "$(logs "${array}_1" | tail -n 6)"
+verdict_of "an array: each task in a folder of its own" $? "$(logs "${array}_1" | tail -n 6)"
 scancel --signal=USR1 "${array}_2"
 for seed in 1 2; do
     (cd "$work" && "$x/run.sh" "${run[@]}" --seed $seed --out "reference-$seed" >"reference-$seed.log" 2>&1)
@@ -134,7 +125,7 @@ for seed in 1 2; do
         "x4: task $seed of array $array: --seed $seed --out .*seeds/seed-$seed$"
     same "an array: task $seed: the bits of a run with that seed" "$work/seeds/seed-$seed" "$work/reference-$seed"
     [ "$(record "$task" Restarts)" = $((seed - 1)) ]
-    verdict "an array: task $seed went $((seed - 1)) times back into the queue" $? "$(record "$task" Restarts)"
+    verdict_of "an array: task $seed went $((seed - 1)) times back into the queue" $? "$(record "$task" Restarts)"
 done
 submit --array=3 "$x/train.slurm" "${run[@]}" --seed 4
 ends "an array, and another seed" "$id" FAILED 80:0 'x4: --seed, but task 3 of an array has that number as its seed'
@@ -155,7 +146,7 @@ submit --ntasks=4 --job-name=plain --output=%x-%j.log --wrap "srun '$x/train' ${
 ends "srun without PMI" "$id" FAILED 1:0 \
     'srun offers no PMIx; if Open MPI .* does not start: srun --mpi=pmix for Open MPI'
 (cd "$work" && salloc "${two[@]}" srun --mpi=pmix "$x/train" "${run[@]}" --out direct >direct.log 2>&1)
-verdict "salloc srun ./train" $? "$(tail -n 3 "$work/direct.log")"
+verdict_of "salloc srun ./train" $? "$(tail -n 3 "$work/direct.log")"
 same "salloc srun ./train: the same bits as without Slurm" "$work/direct"
 MPI_PLUGIN=pmi2 submit "${two[@]}" mpich/train.slurm "${run[@]}" --out mpich.run
 ends "MPICH with pmi2" "$id" COMPLETED 0:0 'launcher Hydra .*, MPI MPICH'
@@ -166,7 +157,7 @@ ends "MPICH with pmix" "$id" FAILED 83:0 'srun --mpi=pmi2 for MPICH'
 # ---- GPUs, simulated: two jobs on a node, which must not meet. The simulator reaches no process of another node.
 few=(--data numbers.txt --tokenizer bytes --steps 10 --log-every 1)
 (cd "$work" && gpus/run.sh "${few[@]}" --out reference.gpus >reference.gpus.log 2>&1)
-verdict "GPUs: the run without Slurm" $? "$(tail -n 3 "$work/reference.gpus.log")"
+verdict_of "GPUs: the run without Slurm" $? "$(tail -n 3 "$work/reference.gpus.log")"
 for job in one other; do
     submit --nodelist=node1 gpus/train.slurm "${few[@]}" --out "gpus.$job"
     eval "$job=\$id"
@@ -178,7 +169,7 @@ done
 devices=$(cd "$work" && salloc --nodes=1 --ntasks=4 --gpus-per-node=3 \
     srun -n1 printenv CUDA_VISIBLE_DEVICES 2>/dev/null)
 [ "$devices" = 0,1,2 ]
-verdict "GPUs: the cluster deals them" $? "$devices"
+verdict_of "GPUs: the cluster deals them" $? "$devices"
 # run.sh, once on each node: it reads the number of its node from the step
 . tests/runtime/launcher.sh
 mkdir -p "$work/show"
@@ -188,13 +179,13 @@ printf '%s\n' '#!/bin/bash' '[ "$1" = --where ] || echo "$RANK of $WORLD_SIZE, $
 chmod +x "$work/show/run.sh" "$work/show/train"
 shown=$(cd "$work" && salloc --nodes=2 --ntasks-per-node=1 srun show/run.sh 2>/dev/null | sort | paste -sd';')
 [ "$shown" = "0 of 4, 0 at node1 29500;1 of 4, 1 at node1 29500;2 of 4, 0 at node1 29500;3 of 4, 1 at node1 29500" ]
-verdict "GPUs: srun starts run.sh on each node" $? "$shown"
+verdict_of "GPUs: srun starts run.sh on each node" $? "$shown"
 
 # ---- a rank dies, the user has enough, a node is lost
 gone() { [ -z "$(ranks)" ]; }
 no_rank() {             # no_rank NAME
     until_true 60 gone
-    verdict "$1: nothing is left on the nodes" $? "$(ranks)"
+    verdict_of "$1: nothing is left on the nodes" $? "$(ranks)"
 }
 kill_rank() {           # kill_rank JOB RANK
     local pid
@@ -208,7 +199,7 @@ until_true 120 holds killed
 kill_rank "$id" 3
 ends "a rank is killed: the job's code is that of the others" "$id" FAILED 84:0 'rank 3 .node2. died'
 logs "$id" | grep -q 'x4: code 84, and no checkpoint since this start: not back into the queue'
-verdict "a rank is killed: no way forward is no way back" $? "$(logs "$id" | tail -n 3)"
+verdict_of "a rank is killed: no way forward is no way back" $? "$(logs "$id" | tail -n 3)"
 no_rank "a rank is killed"
 DIECAST_REQUEUE="84 85" held again 200 300 "${two[@]}"
 again=$id
@@ -224,10 +215,10 @@ scancel "$id"
 ends "a job that is cancelled stays so" "$id" CANCELLED 0:15
 no_rank "a job that is cancelled"
 compgen -G "$work/enough/checkpoint-10[0-9]" >/dev/null
-verdict "a job that is cancelled: it saved" $? "$(ls "$work/enough")"
+verdict_of "a job that is cancelled: it saved" $? "$(ls "$work/enough")"
 
 logs "$limit" | grep -q 'stopped on request: back into the queue'
-verdict "the limit: says so" $? "$(logs "$limit" | tail -n 6)"
+verdict_of "the limit: says so" $? "$(logs "$limit" | tail -n 6)"
 what_came_back limit
 
 # the node of the script itself, and of rank 0
@@ -242,6 +233,6 @@ what_came_back lost
 for n in 1 2; do
     # but for the folder of a moment of this script, which jobs know by TMPDIR
     [ -z "$(on $n ls -A /dev/shm | grep -vxF "${TMPDIR##*/}")" ]
-    verdict "nothing is left in shared memory of node$n" $? "$(on $n find /dev/shm)"
+    verdict_of "nothing is left in shared memory of node$n" $? "$(on $n find /dev/shm)"
 done
 exit $failed

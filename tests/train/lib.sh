@@ -9,6 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 . tests/sources.sh
 . tests/programs.sh
 . tests/compare.sh
+. tests/verdict.sh
 here=tests/train
 ref=$here/ref
 BACKEND=${BACKEND:-cpu} SIM=${SIM:-fast}
@@ -25,17 +26,7 @@ cores=${CORES:-$(nproc)}
 mkdir -p $work
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-failed=0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1 OMP_NUM_THREADS=1
-
-verdict() {             # NAME [WHY]: passed when WHY is empty
-    if [ -z "${2:-}" ]; then
-        echo "ok $1"
-    else
-        echo "not ok $1: $(echo "$2" | head -c 400 | tr '\n' ' ')"
-        failed=1
-    fi
-}
 
 if [ $BACKEND = sim ]; then
     toolkit=$(tests/sim/toolkit.sh $SIM) || { verdict simulator "does not build"; exit 1; }
