@@ -24,7 +24,6 @@ typedef struct {
     /* Words for gen new, each NULL where there are none. */
     const char *(*new_token)(const Config *c);       /* a line about the added token */
     const char *(*pack_options)(const Config *c);    /* options of `gen pack` */
-    const char *(*run_flags)(const Config *c);       /* flags that the program needs */
 } ObjectiveRules;
 
 /* Call it before config_fill(). find never returns NULL. */

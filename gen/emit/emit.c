@@ -661,9 +661,11 @@ static char *manifest(const Graph *g)
     return json_text(o);
 }
 
-const char *emit_required_flags(const Graph *g)
+const char *emit_required_flags(const Graph *g, const char *weights, const char *data)
 {
-    return text_print("%s--data FILE%s", ir_size(g, "R") ? "--init-from FOLDER " : "",
+    if (!weights && ir_size(g, "R"))
+        weights = "FOLDER";
+    return text_print("%s--data %s%s", weights ? text_print("--init-from %s ", weights) : "", data,
                       has_set(g, "meta") ? " --meta-data META.jsonl" : "");
 }
 
@@ -683,7 +685,7 @@ static void write_readme(const Graph *g)
                     {"MODEL", model, false}, {"BATCH", batch, false},
                     {"TARGET", g->target->name, false},
                     {"STEP", text_print("step.%s", emit_backend(g)->suffix), false},
-                    {"DATA", emit_required_flags(g), false},
+                    {"DATA", emit_required_flags(g, NULL, "FILE"), false},
                     {"RANDOM", ir_size(g, "R") ? "" : ", the default", false},
                     {"PACKAGES", toolchain_package_words(emit_needs(g), false), false},
                     {"NVIDIA_PACKAGES", toolchain_package_words(emit_needs(g), true), false},

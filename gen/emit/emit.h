@@ -19,8 +19,9 @@
  * outdir holds runs of another model. locked: every tuned choice must be in the lock file; see
  * lock_require(). */
 void emit_run(const Graph *g, const char *outdir, bool force, bool locked);
-/* The flags without which the program does not train. */
-const char *emit_required_flags(const Graph *g);
+/* The flags without which the program does not train. weights: the value of --init-from; NULL:
+ * FOLDER, if the program cannot start from random weights, else without this flag. */
+const char *emit_required_flags(const Graph *g, const char *weights, const char *data);
 /* Sets *files to the files that emit_run() would write, except manifest.json, without writing them.
  * Returns their number. */
 typedef struct { const char *name, *text; } EmitFile;

@@ -276,7 +276,7 @@ static void info_print(const Graph *g, Config *c, FILE *to)
     print_files(o, n.out, to);
     fprintf(to, "\n  gen %s && make -C %s\n  %s\n", n.recipe, text_shell(n.out),
             start_of(c, n.out));
-    fprintf(to, "      with %s%s; --help has every flag\n", emit_required_flags(g),
+    fprintf(to, "      with %s%s; --help has every flag\n", emit_required_flags(g, NULL, "FILE"),
             *run_value(g, "data") ? text_print(", by default %s", run_value(g, "data")) : "");
     fprintf(to, "  gen plan %s     the memory by buffers\n", n.recipe);
     fprintf(to, "  gen %s gpus=N     for another number of ranks\n", n.other);

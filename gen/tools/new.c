@@ -6,6 +6,7 @@
  *         planner: the first way to train of a list that fits. */
 #include "gen/commands.h"
 #include "gen/config/rules.h"
+#include "gen/emit/emit.h"
 #include "gen/lower/lower.h"
 #include "gen/tools/answer.h"
 #include "gen/tools/fit_search.h"
@@ -249,11 +250,15 @@ static const char *ids_line(const ModelFolder *m)
 }
 
 /* Text of one of the objective's rules; NULL: none. */
-static const char *rule_text(const Way *w, const char *(*rule)(const Config *c)) { return rule ?
-                                                                                  rule(w->c) :
-                                                                                      NULL; }
+static const char *rule_text(const Way *w, const char *(*rule)(const Config *c))
+{
+    return rule ? rule(w->c) : NULL;
+}
 
-static const char *mark_line(const Way *w) { return rule_text(w, config_rules(w->c)->new_token); }
+static const char *mark_line(const Way *w)
+{
+    return rule_text(w, config_rules(w->c)->new_token);
+}
 
 static const char *head_line(const Ask *a)
 {
@@ -438,16 +443,14 @@ int new_main(int argc, char **argv)
         row("told", text_print("%.*s", (int)strcspn(p, "\n"), p));
     const char *out = text_shell(text_print("out/%s", w.c->name)), *from = text_shell(m->path),
                *data = o.data ? text_shell(o.data) : *m->objective->kinds ? "DATA.jsonl" : "DATA";
-    const char *options = rule_text(&w, config_rules(w.c)->pack_options),
-               *flags = rule_text(&w, config_rules(w.c)->run_flags);
+    const char *options = rule_text(&w, config_rules(w.c)->pack_options);
     printf("\nnext:\n  gen %s && make -C %s\n", text_shell(o.file), out);
     if (m->tokenizer && !m->tokenizer_fault && *m->objective->kinds)
         printf("  gen pack --show 2 --tokenizer %s%s%s %s\n", text_shell(m->tokenizer),
                m->template && !m->chat ? " --chat NAME" : "", options ? text_print(" %s", options) :
                    "", data);
-    printf("  %s --init-from %s --data %s%s\n", text_shell(text_print("out/%s/run.sh", w.c->name)),
-           from, data,
-           flags ? text_print(" %s", flags) : "");
+    printf("  %s %s\n", text_shell(text_print("out/%s/run.sh", w.c->name)),
+           emit_required_flags(w.g, from, data));
     return 0;
 }
 

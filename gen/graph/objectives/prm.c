@@ -48,11 +48,6 @@ static const char *pack_options(const Config *c)
                : NULL;
 }
 
-static const char *run_flags(const Config *c)
-{
-    return strcmp(c->v[F_prm_weights].s, "none") ? "--meta-data META.jsonl" : NULL;
-}
-
 typedef struct {
     Build *b;
     int64_t marks;           /* M, the maximum of a record */
@@ -537,5 +532,5 @@ const ObjectiveParts prm_parts = {
     .rules = {.defaults = defaults, .one_micro = one_micro,
               .head_field = "prm.train_head", .new_token_field = "prm.new_mark",
               .token_field = "prm.mark",
-              .new_token = new_token, .pack_options = pack_options, .run_flags = run_flags},
+              .new_token = new_token, .pack_options = pack_options},
     .build = build};
