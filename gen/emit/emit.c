@@ -673,8 +673,8 @@ static void write_readme(const Graph *g)
 {
     int64_t all, trained;
     count_parameters(g, &all, &trained);
-    char *model = text_print("%s, %" PRId64 " parameters, %" PRId64 " trained%s, %s", g->family,
-                             all, trained, ir_size(g, "R") ? " (LoRA)" : "",
+    char *model = text_print("%s, %s parameters, %s trained%s, %s", g->family, text_grouped(all),
+                             text_grouped(trained), ir_size(g, "R") ? " (LoRA)" : "",
                              g->setting[SETTING_precision].text);
     char *batch = text_print(
         "%" PRId64 " x %" PRId64 " accumulated x %" PRId64 " rank%s, %" PRId64 " tokens each",

@@ -320,11 +320,9 @@ static void plan_print(const Graph *g, Config *c, FILE *to)
     if (c->cluster)
         fprintf(to, "cluster %s\n", cluster_text(c));
     fprintf(to,
-            "%" PRId64 " parameters, %" PRId64 " trained; %" PRId64 " sequences of %" PRId64
-            " tokens a step\n\n",
-            h.parameters, h.trained,
-            ir_size(g, "B") * config_int(c, F_batch_accum) * g->ranks,
-            config_int(c, F_seq_max));
+            "%s parameters, %s trained; %" PRId64 " sequences of %" PRId64 " tokens a step\n\n",
+            text_grouped(h.parameters), text_grouped(h.trained),
+            ir_size(g, "B") * config_int(c, F_batch_accum) * g->ranks, config_int(c, F_seq_max));
     print_purposes(g, &h, to);
     print_backward(g, c, to);
     fprintf(to, "  %-14s %12s   persistent %s, the rest shares memory over time\n", "arena (peak)",

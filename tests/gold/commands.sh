@@ -120,7 +120,7 @@ wrong nothing "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\
 wrong standalone 'recipes/darkroom_ppo.lua:5: fit: recipes whose objective is ppo train no model of layers: there is nothing to fit
     objective = "ppo",' recipes/darkroom_ppo.lua --card rtx3070
 "$GEN" plan recipes/cpu_tiny.lua >"$T/text"
-check json/plan "$(sed -n '2s/^\([0-9]*\) parameters, \([0-9]*\) trained; \([0-9]*\) seq.*of \([0-9]*\) tok.*/\1 \2 \3 \4/p' "$T/text") $(
+check json/plan "$(sed -n '2s/^\([0-9,]*\) parameters, \([0-9,]*\) trained; \([0-9]*\) seq.*of \([0-9]*\) tok.*/\1 \2 \3 \4/p' "$T/text" | tr -d ,) $(
     sed -n 's/^largest batch.micro.*: //p' "$T/text")" \
     "$(ask plan.cpu_tiny parameters parameters_trained batch_global sequence_tokens batch_micro_largest)"
 check json/buffers "$(ask plan.cpu_tiny bytes_by_purpose.weights bytes_by_purpose.optimiser bytes_by_purpose.activations)" \
