@@ -406,8 +406,9 @@ void settings_make(Graph *g, Config *c);
 void sizes_make(Build *b);
 void check_sizes(const Graph *g);
 /* Returns a line field=value for each field that is not in model_fields(), except name, about and
- * cluster fields; then equivalent values: for batch.global the product, for lora.targets every
- * module. g NULL: all fields. */
+ * cluster fields. A second line of a field is an equivalent value: of batch.global the product, of
+ * lora.targets, whose first line may be in model_fields(), the list of all modules. g NULL: all
+ * fields. */
 char *other_fields(const Graph *g, const Config *c);
 char *model_fields(const Config *c);               /* lines field=value */
 char *model_config_json(const Graph *g, Config *c);

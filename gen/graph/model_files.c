@@ -46,15 +46,17 @@ static cJSON *named_modules(const Graph *g, const Config *c);
 
 char *other_fields(const Graph *g, const Config *c)
 {
-    const char *batch = field_row[F_batch_global].path, *list = field_row[F_lora_targets].path;
+    const char *list = field_row[F_lora_targets].path;
     const int64_t update = c->v[F_batch_micro].i * c->v[F_batch_accum].i * c->v[F_gpus].i;
     Str s = {0};
-    for (int i = 0; i < NFIELDS; i++)
-        if (i != F_name && i != F_about && field_applies(c, i) && !field_of_cluster(i) &&
-            !(g && is_compared(c, i)))
-            str_print(&s, "%s=%s\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
-    if (field_applies(c, F_batch_micro) && c->v[F_batch_global].i != update)
-        str_print(&s, "%s=%" PRId64 "\n", batch, update);
+    for (int i = 0; i < NFIELDS; i++) {
+        if (i == F_name || i == F_about || !field_applies(c, i) || field_of_cluster(i) ||
+            (g && is_compared(c, i)))
+            continue;
+        str_print(&s, "%s=%s\n", field_row[i].path, value_print(field_row[i].type, &c->v[i]));
+        if (i == F_batch_global && field_applies(c, F_batch_micro) && c->v[i].i != update)
+            str_print(&s, "%s=%" PRId64 "\n", field_row[i].path, update);
+    }
     if (!g || !c->v[F_lora_rank].i)
         return s.text;
     cJSON *leaves = named_modules(g, c), *leaf;

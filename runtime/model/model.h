@@ -133,9 +133,8 @@ typedef struct {
     const char *objective, *family, *precision, *target;
     const char *model_fields;  /* "model.hidden=64\n...": fields that must match on resume, one per
                                   line */
-    const char
-        *other_fields; /* the other recipe fields; a field with several lines may have any of those
-                                  values */
+    const char *other_fields;  /* the other recipe fields; a second line of a field is an
+                                  equivalent value */
     const char *config_json; /* config.json of this model as Hugging Face writes it */
     const char *adapter_json;  /* adapter_config.json, or NULL without LoRA */
     const SpecialTokens *special;  /* override those of config.json; NULL: unknown */

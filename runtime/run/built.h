@@ -13,8 +13,8 @@
 typedef struct {
     const char *words;           /* arguments of `gen`: the recipe and the fields set on its command
                                     line */
-    const char *fields[3]; /* lines FIELD=VALUE in Lua's spelling; a field with several lines may
-                                    have any of those values */
+    const char *fields[3];       /* lines FIELD=VALUE in Lua's spelling; a second line of a field
+                                    is an equivalent value */
 } Made;
 
 /* The value that a flag requests for a field. */
