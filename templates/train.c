@@ -98,7 +98,7 @@ static bool chosen(const Flags *f, int flag, int *before)
 typedef struct {
     int (*of_objective)(const Flags *f, const WeightFolders folder);
     int (*of_program)(Run *r);
-    bool loads_weights;          /* finished ones */
+    bool loads_weights;          /* those of a finished run, or of --init-from */
 } Selected;
 
 static void select_objective(const Flags *f, const ObjectiveCommand *c, bool loads_weights,

@@ -45,7 +45,7 @@ static void comment(Str *s, int used, const char *text)
     str_print(s, "%*s//", column - used, "");
     while (*text) {
         int n = (int)strcspn(text, " ");
-        if (at + 1 + n > 100) {
+        if (at + 1 + n > COLUMNS) {
             str_print(s, "\n%*s//", column, "");
             at = column + 2;
         }

@@ -51,7 +51,7 @@ char *emit_plan(const Graph *g)
                 for (int j = 0; j < g->nvalues; j++)
                     if (!g->values[j]->internal && (int)g->values[j]->purpose == pu)
                         bytes += g->values[j]->slots * g->values[j]->stride;
-                str_print(&s, "\n/* %s: %s if nothing shared memory */\n", purpose_name[pu],
+                str_print(&s, "\n/* %s: %s before sharing */\n", purpose_name[pu],
                           text_bytes(bytes));
                 purpose = pu;
             }

@@ -102,9 +102,10 @@ void print_wrapped(Str *s, const char *text)
             !(cut = line_part(text, lead, COLUMNS - indent, ", ")))
             cut = n;
         str_print(s, "%*s%.*s\n", indent, "", cut, text);
-        text += cut + (cut == n);
         /* the blank after the comma is there */
-        indent = cut == n ? 0 : indent ? indent : lead ? lead - 1 : 3;
+        const int column = lead ? lead - 1 + (text[lead] == '{') : 3;
+        indent = cut == n ? 0 : indent ? indent : column;
+        text += cut + (cut == n);
     }
 }
 

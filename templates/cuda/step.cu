@@ -74,6 +74,7 @@ static inline void profile_op(int op, cudaStream_t s)
 //@ products
 
 static char *arena;
+
 static void place_values(void)
 {
     arena = (char *)device_arena(PLAN_BYTES, "the arena of plan.h");

@@ -1,5 +1,5 @@
-/* objective.c -- ad on the host: sequences from learning histories, validation on held-out tasks,
- * evaluation in context.
+/* objective.c -- algorithm distillation on the host: sequences from learning histories, validation
+ * on held-out tasks, evaluation in context.
 //@ head
  */
 #define _GNU_SOURCE
@@ -609,8 +609,15 @@ static const ObjectiveCommand commands[] = {{FLAG_evaluate, evaluate}, {0, NULL}
 static const ObjectiveCommand without_weights[] = {{FLAG_show_regions, show_regions}, {0, NULL}};
 static const char *const files[] = {"ckpt-[0-9]*", "eval_result*", NULL};
 const ObjectiveHooks objective_hooks = {
-    .commands = commands, .without_weights = without_weights, .measured = measured,
+    .commands = commands,
+    .without_weights = without_weights,
+    .measured = measured,
     .log = "logs/multi_gpu_%Y%m%d_%H%M%S/training.log",
-    .banner = banner, .show = show, .name = name, .named = named, .files = files,
+    .banner = banner,
+    .show = show,
+    .name = name,
+    .named = named,
+    .files = files,
     .figures = figures,
-    .runs = "AD-@AD_ENV@-seed0"};
+    .runs = "AD-@AD_ENV@-seed0",
+};

@@ -1,4 +1,5 @@
-/* objective.c -- dpo on the host: the inputs and metrics of a step, validation, hooks.
+/* objective.c -- preference optimisation on the host: inputs and metrics of a step, validation,
+ * hooks.
 //@ head
  */
 #define _GNU_SOURCE
@@ -85,6 +86,13 @@ static char *enough(const double *eval)
 
 static const FigureReader figures[] = {{"preferences", table_csv}, {NULL, NULL}};
 const ObjectiveHooks objective_hooks = {
-    .commands = commands, .show = pairs_show, .loaded = baseline_loaded, .wants_start = true,
-    .enough = enough, .write = results_write, .files = result_files, .figures = figures,
-    .finished = results_finished};
+    .commands = commands,
+    .show = pairs_show,
+    .loaded = baseline_loaded,
+    .wants_start = true,
+    .enough = enough,
+    .write = results_write,
+    .files = result_files,
+    .figures = figures,
+    .finished = results_finished,
+};

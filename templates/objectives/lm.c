@@ -1,4 +1,5 @@
-/* objective.c -- lm on the host: token batches and their labels, validation, sampling.
+/* objective.c -- language modelling on the host: token batches and their labels, validation,
+ * sampling.
 //@ head
  */
 //@ unless positions
@@ -28,7 +29,9 @@ static uint64_t seed;
 void objective_open(const Flags *f, Data *train, Data *eval)
 {
     const DataShape of = {
-        .kind = "@KIND@", .T = T, .vocab = V,
+        .kind = "@KIND@",
+        .T = T,
+        .vocab = V,
 //@ if positions
         .fill_bins = data_fill_bins,
 //@ end
@@ -36,9 +39,9 @@ void objective_open(const Flags *f, Data *train, Data *eval)
         .targets = N,
 //@ end
     };
-    static const FormatCode *const formats[] = {&text_format, &file_format, &messages_format,
-                                                &sharegpt_format,
-                                                &prompt_format, &alpaca_format, NULL};
+    static const FormatCode *const formats[] = {&text_format,     &file_format,   &messages_format,
+                                                &sharegpt_format, &prompt_format, &alpaca_format,
+                                                NULL};
     const RecordRules rules = {.formats = formats};
 //@ if noise
     seed = (uint64_t)f->seed;
@@ -73,11 +76,10 @@ typedef struct {
 
 static void fill_micro(void *fill, int64_t micro)
 {
-    Data *d = ((const Fill *)fill)->d;
-    const int64_t step = ((const Fill *)fill)->step;
-    data_batch(d, step, micro, batch_at(micro));
+    const Fill *f = fill;
+    data_batch(f->d, f->step, micro, batch_at(micro));
 //@ if noise
-    data_noise(io.noise[micro], seed, step, data_sample0(d, step, micro));
+    data_noise(io.noise[micro], seed, f->step, data_sample0(f->d, f->step, micro));
 //@ end
 }
 

@@ -493,5 +493,11 @@ static const ObjectiveCommand commands[] = {
 static const ObjectiveCommand without_weights[] = {{FLAG_prepare, prepare}, {0, NULL}};
 static const char *const files[] = {"samples.jsonl", pretrained, NULL};
 const ObjectiveHooks objective_hooks = {
-    .commands = commands, .without_weights = without_weights, .show = show, .write = write_sample,
-    .name = name, .named = write_stats, .files = files};
+    .commands = commands,
+    .without_weights = without_weights,
+    .show = show,
+    .write = write_sample,
+    .name = name,
+    .named = write_stats,
+    .files = files,
+};

@@ -1,4 +1,5 @@
-/* objective.c -- mlm on the host: texts with masked words, validation, probing.
+/* objective.c -- masked language modelling on the host: texts with masked words, validation,
+ * probing.
 //@ head
  */
 #include <math.h>
@@ -292,6 +293,11 @@ static const ObjectiveCommand commands[] = {{FLAG_probe, probe}, {0, NULL}};
 static const char *const files[] = {own_folder, NULL};
 static const FigureReader figures[] = {{"epochs", table_lists}, {NULL, NULL}};
 const ObjectiveHooks objective_hooks = {
-    .commands = commands, .show = show, .write = write_own, .files = files, .figures = figures,
+    .commands = commands,
+    .show = show,
+    .write = write_own,
+    .files = files,
+    .figures = figures,
     .log = "logs/@_training_%Y%m%d_%H%M%S.log",
-    .finished = finished};
+    .finished = finished,
+};

@@ -1,4 +1,5 @@
-/* objective.c -- prm on the host: the records, the inputs and metrics of a step, validation, hooks.
+/* objective.c -- process reward model on the host: records, inputs and metrics of a step,
+ * validation, hooks.
 //@ head
  */
 #define _GNU_SOURCE
@@ -116,12 +117,12 @@ void objective_fill(Data *d, int64_t step)
     tokens[step % 2] = data_tokens(d, step);
     *io.scale = (float)(1.0 / (double)d->G);
     data_order(d, step);
-    for (int64_t micro = 0; micro < model.accum; micro++) {
+    for (int64_t micro = 0; micro < model.accum; micro++)
         workers_run(B, fill_record, &(Fill){&train_steps, step, micro});
 //@ if noise
+    for (int64_t micro = 0; micro < model.accum; micro++)
         data_noise(io.noise[micro], (uint64_t)flags->seed, step, data_sample0(d, step, micro));
 //@ end
-    }
 //@ if domains
     *io.domains = train_steps.ndomains;
 //@ end
@@ -277,24 +278,33 @@ static void finished(const Flags *f, const WeightFolders folder, const Checkpoin
 static const char *const files[] = {
     checkpoints,
 //@ if record
-    weights_file, suspects_file,
+    weights_file,
+    suspects_file,
 //@ end
-    NULL};
+    NULL,
+};
 static const Additions additions = {
-    .mark = @PRM_MARK@, .system = @PRM_SYSTEM@,
+    .mark = @PRM_MARK@,
+    .system = @PRM_SYSTEM@,
 //@ if PRM_NEW_MARK=true
     .token = @PRM_MARK@,
 //@ end
 //@ unless PRM_TRAIN_HEAD=true
-    .layers = "score.", .field = "prm.train_head",
+    .layers = "score.",
+    .field = "prm.train_head",
 //@ end
 };
 static const FigureReader figures[] = {
     {"weights", table_weights}, {"domains", table_domains}, {NULL, NULL}};
 const ObjectiveHooks objective_hooks = {
-    .commands = commands, .show = show, .additions = &additions, .figures = figures,
+    .commands = commands,
+    .show = show,
+    .additions = &additions,
+    .figures = figures,
 //@ if meta_tokens
-    .other_records = meta_fingerprint, .updated = updated, .updated_any = meta_update_any,
+    .other_records = meta_fingerprint,
+    .updated = updated,
+    .updated_any = meta_update_any,
     .round = UNROLL,
 //@ end
 //@ if record
@@ -302,5 +312,9 @@ const ObjectiveHooks objective_hooks = {
     .write = write_weights,
 //@ end
 //@ end
-    .name = checkpoint_name, .named = checkpoint_named, .files = files, .loaded = loaded,
-    .finished = finished};
+    .name = checkpoint_name,
+    .named = checkpoint_named,
+    .files = files,
+    .loaded = loaded,
+    .finished = finished,
+};

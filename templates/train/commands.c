@@ -136,53 +136,47 @@ static void start_with_any(Run *r)
     open_data(r);
 }
 
-//@ if hook_round
-/* Steps timed as one, so that each round has one update of every parameter group. */
-//@ end
-//@ unless hook_round
-/* Steps timed as one. */
-//@ end
-static int64_t bench_round(void)
-{
-//@ if hook_round
-    return objective_hooks.round;
-//@ end
-//@ unless hook_round
-    return 1;
-//@ end
-}
-
-/* Returns the work of the round, which is that of its data if there are any. */
-static double bench_step(void *run, int64_t round)
+/* Returns the work of the step, which is that of its data if there are any. */
+static double bench_step(void *run, int64_t step)
 {
     Run *r = run;
-    LogStep report;
-    double work = 0;
-    for (int64_t i = 0; i < bench_round(); i++) {
-        const int64_t step = round * bench_round() + i;
-        if (r->trains) {
-            train_step(r, step, &report);
-            work += report.sum[objective_metrics.step_work];
-            continue;
-        }
-        work += (double)objective_work();
-        param_groups_begin(step, r->total);
-        step_train();
-        step_wait();
-//@ if hook_updated_any
-        objective_hooks.updated_any(step, r->total);
-//@ end
+    if (r->trains) {
+        LogStep report;
+        train_step(r, step, &report);
+        return report.sum[objective_metrics.step_work];
     }
+    param_groups_begin(step, r->total);
+    step_train();
+    step_wait();
+//@ if hook_updated_any
+    objective_hooks.updated_any(step, r->total);
+//@ end
+    return (double)objective_work();
+}
+
+//@ if hook_round
+/* Times as many steps as have one update of every parameter group. */
+static double bench_round(void *run, int64_t round)
+{
+    double work = 0;
+    for (int64_t i = 0; i < objective_hooks.round; i++)
+        work += bench_step(run, round * objective_hooks.round + i);
     return work;
 }
 
+//@ end
 /* Times whole steps; without --data, on arbitrary tokens. */
 static int bench(Run *r)
 {
     const Flags *f = &r->flags;
     start_with_any(r);
     initial_load(&r->checkpoints, &model);
-    r->total = (f->bench_steps + BENCH_WARM) * bench_round();
+//@ if hook_round
+    r->total = (f->bench_steps + BENCH_WARM) * objective_hooks.round;
+//@ end
+//@ unless hook_round
+    r->total = f->bench_steps + BENCH_WARM;
+//@ end
     param_groups_open(param_groups, SETS, f, model.ranks);
     r->ready = -1;
     if (!r->trains)
@@ -191,10 +185,20 @@ static int bench(Run *r)
     else
         tell_loaded(r);
 //@ end
-    bench_run(&(Bench){.steps = f->bench_steps, .step = bench_step, .with = r,
-                       .started = r->started,
-                       .threads = omp_get_max_threads(),
-                       .unit = objective_metrics.step[objective_metrics.step_work].name}, &model);
+    const Bench times = {
+        .steps = f->bench_steps,
+//@ if hook_round
+        .step = bench_round,
+//@ end
+//@ unless hook_round
+        .step = bench_step,
+//@ end
+        .with = r,
+        .started = r->started,
+        .threads = omp_get_max_threads(),
+        .unit = objective_metrics.step[objective_metrics.step_work].name,
+    };
+    bench_run(&times, &model);
     note("next: --profile 20 instead of --bench-steps%s shows kernels by time",
          r->trains ? "" : ", and --data FILE,");
     return EXIT_OK;

@@ -7,7 +7,7 @@
 typedef struct {
     int flag;                    /* FLAG_..., which requests the command */
     int (*run)(Run *r);          /* returns the exit status */
-    bool loads_weights;          /* finished ones */
+    bool loads_weights;          /* those of a finished run, or of --init-from */
 } Command;
 
 extern const Command program_commands[];     /* ends with run NULL */

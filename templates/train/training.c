@@ -501,13 +501,12 @@ static void resume_or_start(Run *r)
              over ? c->step : r->total, data_steps_per_epoch(&r->train), c->found ? c->step : 0);
     if (r->flags.tensorboard)
         log_events(&r->log, run_name(&r->flags), r->argc, r->argv);
-    if (c->found) {
+    if (c->found)
         note("resumed from %s", c->found);
 //@ if hook_name
-        /* the run may have been killed before it did */
+    if (c->found)                /* the run may have been killed before it did */
         name_checkpoint(r, c->step, &r->epochs, r->best.best.step == c->step);
 //@ end
-    }
 }
 
 //@ if hook_write

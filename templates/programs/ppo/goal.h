@@ -32,8 +32,7 @@ enum {
 #define LAMBDA @PPO_LAMBDA@
 #define CLIP @PPO_CLIP_RATIO@f                    /* clip range of the probability ratio */
 #define VALUE @PPO_VALUE_WEIGHT@f                   /* weight of the value loss */
-#define MAX_NORM @PPO_MAX_NORM@f                /* norm to which the gradient of both nets is
-                                                 * clipped */
+#define MAX_NORM @PPO_MAX_NORM@f                /* both nets' gradient is clipped to this norm */
 #define BETA1 0.9f
 #define BETA2 0.999f
 #define EPS 1e-5f
