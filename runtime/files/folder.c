@@ -452,6 +452,27 @@ char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest
     return each_extra(source, copy_one, &(Copies){source, folder, manifest});
 }
 
+static char *manifest_one(const char *name, void *arg)
+{
+    const Copies *to = arg;
+    cJSON *files = json_get(to->manifest, "files"), *row = files ? files->child : NULL;
+    while (row && strcmp(cJSON_GetStringValue(json_get(row, "name")), name))
+        row = row->next;
+    cJSON_Delete(row ? cJSON_DetachItemViaPointer(files, row) : NULL);
+    uint64_t bytes;
+    uint32_t crc;
+    char *path = folder_join(to->folder, name), *error = folder_file_crc(path, &bytes, &crc);
+    if (!error)
+        manifest_file(to->manifest, name, bytes, crc);
+    free(path);
+    return error;
+}
+
+char *folder_manifest_extras(const char *folder, cJSON *manifest)
+{
+    return each_extra(folder, manifest_one, &(Copies){NULL, folder, manifest});
+}
+
 static char *check_one(const char *name, void *arg)
 {
     enum { JSON_MAX = 64 << 20 };

@@ -67,6 +67,8 @@ char *folder_copy(const char *source, const char *folder, const char *name, cJSO
  * template, remote code. JSON, which transformers refuses with a byte order mark, and templates,
  * which print it, lose it. */
 char *folder_copy_extras(const char *source, const char *folder, cJSON *manifest);
+/* Enters such files of the folder into its manifest as they are now. */
+char *folder_manifest_extras(const char *folder, cJSON *manifest);
 /* Returns NULL or why one of them could not be copied to a checkpoint, or completed by an export;
  * to be known before the first step. */
 char *folder_check_extras(const char *source);

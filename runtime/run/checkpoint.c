@@ -253,6 +253,10 @@ static char *write_files(const Checkpoints *c, const Model *m, int64_t step, con
     }
     if (!error && c->tokenizer)  /* defines the ids that the weights belong to */
         error = folder_copy_tokenizer(c->tokenizer, temp, manifest);
+    if (!error && c->complete)
+        error = c->complete(temp, m, json_get(all, "state"));
+    if (!error && c->complete)
+        error = folder_manifest_extras(temp, manifest);
     if (!error)
         error = write_optimizer(m, temp, manifest);
     if (!error)

@@ -19,6 +19,9 @@ typedef struct {
     const char *out;         /* run folder: exists and is locked */
     const char *source;      /* folder whose config.json and tokenizer files are copied, or NULL */
     const char *tokenizer;   /* tokenizer file of the data, copied if source has none; or NULL */
+    /* Corrects the copied tokenizer files in a new checkpoint folder. state: of checkpoint_save().
+     * Returns NULL or a malloc'ed message. NULL: they stay as copied. */
+    char *(*complete)(const char *folder, const Model *m, const cJSON *state);
     const char *base;        /* LoRA: folder of the frozen weights; NULL: initialised from the
                                 seed */
     const Flags *flags;      /* resume, save_total_limit, exact, allow_inexact and the sticky

@@ -1,5 +1,5 @@
 /* export.c -- writes finished weights with the tokenizer of their records, its chat template and
- * generation settings.
+ * generation settings; completes the tokenizer files of checkpoints in the same way.
  *
  * Keeps: a file of the base model changes only where it contradicts the training.
  * Method: completes the files that were copied from the base. */
@@ -32,6 +32,7 @@ typedef struct {
     const char *base;            /* folder of the adapter's base model, or NULL */
     bool adapter;
     bool trained;                /* the weights come from a checkpoint */
+    bool checkpoint;             /* the folder is one: written often, and resumed from */
     bool bytes;                  /* write tokenizer.json of the byte vocabulary */
 } ExportFiles;
 
@@ -133,6 +134,16 @@ static bool template_is(const Chat *chat, const Tokenizer *t, const char *path)
     return same;
 }
 
+/* True if the folder of a tokenizer has a chat template. */
+static bool has_template(const char *tokenizer)
+{
+    ChatTemplate *t = NULL;
+    free(render_open(&t, tokenizer));
+    const bool there = t;
+    render_free(t);
+    return there;
+}
+
 /* Writes tokenizer_config.json; own_template: without its template, which chat_template.jinja
  * replaces. */
 static char *complete_config(const char *folder, const ExportFiles *x, const Tokenizer *t,
@@ -177,13 +188,14 @@ static char *write_template(const char *folder, const char *text)
     return error;
 }
 
-/* True if the folder of a tokenizer has this template; warns if it writes other special tokens. */
-static bool renders_the_same(const ChatTemplate *t, const char *tokenizer)
+/* True if the folder of a tokenizer has this template; an export warns if it writes other special
+ * tokens. */
+static bool renders_the_same(const ExportFiles *x, const ChatTemplate *t, const char *tokenizer)
 {
     ChatTemplate *own = NULL;
     char *error = render_open(&own, tokenizer);
     const bool same = own && !strcmp(render_text(own), render_text(t));
-    const char *token = own ? render_other_token(t, own) : NULL;
+    const char *token = own && !x->checkpoint ? render_other_token(t, own) : NULL;
     if (token)
         warn("%s of tokenizer_config.json is not the one that the chat_template of the training "
              "data wrote", token);
@@ -193,12 +205,12 @@ static bool renders_the_same(const ChatTemplate *t, const char *tokenizer)
 }
 
 /* Writes the template of the training data, unless the folder's means the same. */
-static char *complete_template(const char *folder, const ChatTemplate *t, const Chat *chat,
-                               bool *is_custom)
+static char *complete_template(const char *folder, const ExportFiles *x, const ChatTemplate *t,
+                               const Chat *chat, bool *is_custom)
 {
     char *text = t ? format("%s", render_text(t)) : chat_template(chat);
     *is_custom = text != NULL;
-    if (!text)
+    if (!text && !x->checkpoint)
         warn("no chat_template.jinja written: chat format %s has no generated template; copy the "
              "model's own",
              chat->name);
@@ -271,7 +283,8 @@ static char *add_token(const char *folder, const Model *m)
  *   tokenizer_hf.json, which transformers reads, next to a word-list vocabulary;
  *   tokenizer_class in tokenizer_config.json, if that of the base reads another tokenizer;
  *   chat_template.jinja of the training data, unless the base's template means the same format;
- *   generation_config.json with every end-of-text id.
+ *   generation_config.json with every end-of-text id, except of a checkpoint.
+ * A checkpoint whose base has no template gets none: a resumed run would read it.
  * with: an ExportFiles. Returns NULL or a malloc'ed message. */
 static char *complete_folder(const char *folder, const void *with)
 {
@@ -291,7 +304,8 @@ static char *complete_folder(const char *folder, const void *with)
         error = NULL;
     }
     if (t && x->chat && (error = chat_choose(&chat, &why, t, path, x->chat))) {
-        warn("no chat_template.jinja written: %s", error);
+        if (!x->checkpoint)
+            warn("no chat_template.jinja written: %s", error);
         free(error);
         error = NULL;
     }
@@ -300,10 +314,11 @@ static char *complete_folder(const char *folder, const void *with)
         error = render_recall(&render, x->record, "the training data");
     if (render)
         render_find_ends(render, t);
-    bool is_custom = render ? !renders_the_same(render, path)
+    bool is_custom = render ? !renders_the_same(x, render, path)
                             : t && chat && !template_is(chat, t, path);
+    is_custom = is_custom && (!x->checkpoint || has_template(path));
     if (!error && is_custom)
-        error = complete_template(folder, render, chat, &is_custom);
+        error = complete_template(folder, x, render, chat, &is_custom);
     if (!error && t && !words)
         error = complete_config(folder, x, t, is_custom);
     if (!error && there && x->trained && card_generates(x->m))
@@ -313,6 +328,16 @@ static char *complete_folder(const char *folder, const void *with)
     cJSON_Delete(words);
     free(path), free(why);
     return error;
+}
+
+char *export_checkpoint(const char *folder, const Model *m, const cJSON *state)
+{
+    const ExportFiles files = {.m = m,
+                               .chat = cJSON_GetStringValue(json_get(state, "chat")),
+                               .record = cJSON_GetStringValue(json_get(state, "chat_template")),
+                               .adapter = m->adapter_json,
+                               .checkpoint = true};
+    return complete_folder(folder, &files);
 }
 
 char *export_reads_otherwise(const Model *m, const char *tokenizer)

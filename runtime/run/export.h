@@ -10,6 +10,10 @@ void export_text(const Checkpoints *c, Model *m);
  * creating its parents. The tokenizer is copied from c->source, else the file `tokenizer` (or
  * NULL). EXIT_IO. Rank 0 only. */
 void export_write(const Checkpoints *c, Model *m, const char *folder, const char *tokenizer);
+/* Corrects the tokenizer files copied to a new checkpoint as an export does, so that they give the
+ * ids of the training; silently, and without the ends of generation_config.json. state: of
+ * checkpoint_save(). Returns NULL or a malloc'ed message. */
+char *export_checkpoint(const char *folder, const Model *m, const cJSON *state);
 /* Returns a message if AutoTokenizer of transformers 5 gives other ids than this tokenizer.json (or
  * NULL, "bytes") next to a model of this type, malloc'ed; else NULL. */
 char *export_reads_otherwise(const Model *m, const char *tokenizer);

@@ -433,6 +433,7 @@ void prepare(Run *r)
     c->layout = layout_of_bits();
 //@ if uses_tokens
     c->tokenizer = vocabulary_of_records(&r->train, records_tokenizer(&r->flags));
+    c->complete = export_checkpoint;
     r->tokenizer_is_copy = c->found && c->tokenizer &&
                            strncmp(c->tokenizer, c->found, strlen(c->found)) == 0;
     note_tokenizer(r);

@@ -178,6 +178,23 @@ writes "chat again" llama_rows --init-from $exported/chat --data "$scratch/chats
 writes "chat again" llama_rows --out "$scratch/chat_again" --export $exported/chat_again
 verdict "exported again: the same files" "$(for file in generation_config.json chat_template.jinja tokenizer.json \
     tokenizer_config.json; do cmp $exported/chat/$file $exported/chat_again/$file 2>&1; done)"
+# A checkpoint has the tokenizer of the export, and its template where the base has another one, as an export does; a
+# base without a template gets none, which a resumed run would read.
+verdict "chat: checkpoints" "$(cd "$scratch/chat_llama_rows/checkpoint-100" &&
+    for file in tokenizer.json tokenizer_config.json; do cmp $OLDPWD/$base/$file $file 2>&1; done
+    ls chat_template.jinja 2>/dev/null)"
+cp -r $base "$scratch/other"
+echo '{"eos_token":"<|endoftext|>","chat_template":"{{ messages[0].content }}"}' >"$scratch/other/tokenizer_config.json"
+"$gen" pack -o "$scratch/chats.safetensors" --tokenizer $exported/chat/tokenizer.json --max-length 64 \
+    "$scratch/chats.jsonl" >"$scratch/log" 2>&1 || cat "$scratch/log"
+writes "chat: checkpoints" llama_rows --init-from "$scratch/other" --data "$scratch/chats.safetensors" \
+    --out "$scratch/chat_other" --steps 1
+writes "chat: checkpoints" llama_rows --out "$scratch/chat_other" --export "$scratch/chat_other.again"
+verdict "chat: checkpoints of a base with another template" "$(cd "$scratch/chat_other/checkpoint-1" &&
+    cmp $OLDPWD/tests/formats/chats/chatml.jinja chat_template.jinja 2>&1
+    for file in tokenizer.json tokenizer_config.json chat_template.jinja; do
+        cmp "$scratch/chat_other.again/$file" $file 2>&1
+    done)"
 # Python's json refuses a byte order mark, and a template prints it: checkpoints and exports have none, and tokenizer and
 # template stay the same.
 cp -r $exported/chat "$scratch/marked"
@@ -217,10 +234,19 @@ odd() {                 # NAME CLASS JQ [CONFIG]: a model folder of that program
     writes "odd $1" "$1" --init-from "$folder" --export "$exported/odd_$1.again"
     cp "$scratch/write.log" "$scratch/odd.$1.log"
 }
-class_is() {            # NAME CLASS
-    local config=$exported/odd_$1.again/tokenizer_config.json
-    verdict "odd $1: tokenizer_class" "$(grep -q "\"tokenizer_class\": *\"$2\"" "$config" || cat "$config")"
+class_is() {            # NAME CLASS: of the export, and of the checkpoints of a run, which goes on from one
+    local folder=$exported/odd_$1.again run=$scratch/odd_$1 file steps
+    verdict "odd $1: tokenizer_class" "$(grep -q "\"tokenizer_class\": *\"$2\"" "$folder/tokenizer_config.json" ||
+        cat "$folder/tokenizer_config.json")"
+    rm -rf "$run"
+    for steps in 1 2; do
+        writes "odd $1: run" "$1" --init-from "$exported/odd_$1" --data "$scratch/odd.jsonl" --out "$run" --steps $steps
+    done
+    verdict "odd $1: checkpoints" "$(grep -q "resumed from .*/checkpoint-1$" "$scratch/write.log" ||
+        cat "$scratch/write.log"
+        for file in tokenizer.json tokenizer_config.json; do cmp "$folder/$file" "$run/checkpoint-2/$file" 2>&1; done)"
 }
+printf '{"text":"%s"}\n' "$(seq -s' ' 300)" >"$scratch/odd.jsonl"
 odd gpt2_tiny GPT2Tokenizer .
 class_is gpt2_tiny GPT2Tokenizer
 odd llama_rows LlamaTokenizerFast '.pre_tokenizer.use_regex = false'
@@ -234,7 +260,6 @@ otherwise='transformers 5 reads each tokenizer.json of a qwen2 model as Qwen2Tok
 verdict "odd qwen2_tiny: said" "$(grep -q "$otherwise it with PreTrainedTokenizerFast instead of Auto" \
     "$scratch/odd.qwen2_tiny.log" || cat "$scratch/odd.qwen2_tiny.log")"
 card qwen2_tiny odd_qwen2_tiny.again '^tokenizer = PreTrainedTokenizerFast.from_pretrained'
-printf '{"text":"%s"}\n' "$(seq -s' ' 300)" >"$scratch/odd.jsonl"
 writes "odd, beforehand" qwen2_tiny --init-from "$exported/odd_qwen2_tiny" --data "$scratch/odd.jsonl" --dry-run \
     --out "$scratch/none"
 verdict "odd qwen2_tiny: said beforehand" "$(grep -q "$otherwise" "$scratch/write.log" || cat "$scratch/write.log")"

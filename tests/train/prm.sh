@@ -131,6 +131,8 @@ verdict "raw data: a run" "$(grep -q 'step 6/6  meta loss .*  score .*  accuracy
     "$scratch/err" || tail -n 4 "$scratch/err"
     for file in config.json model.safetensors tokenizer.json; do
         [ -s "$scratch/raw/checkpoints/final_model/$file" ] || echo "no $file"; done)"
+verdict "checkpoints have its tokenizer, with the mark" "$(cd "$scratch/raw" && for file in tokenizer{,_config}.json; do
+    cmp checkpoint{s/final_model,-6}/$file 2>&1; done)"
 verdict "the final folder has a card" "$(cd "$scratch/raw/checkpoints/final_model" &&
     for line in '| objective | prm |' '| steps | 6 of 6' '| base | random weights |' 'last validation | eval_' \
         'PreTrainedTokenizerFast.from_pretrained'; do grep -qF -- "$line" README.md || echo "no $line"; done)"
