@@ -2,6 +2,8 @@
  *
  * In:    the graph after plan.   Out: a text, or a number.
  * Method: the rooms run again on copies of the Config with another micro-batch. */
+#include <math.h>
+
 #include "gen/config/objective.h"
 #include "gen/lower/lower.h"
 
@@ -80,9 +82,16 @@ char *fit_fault(const Graph *g, const char *place)
     Str s = {0};
     if (g->arena_bytes <= limit)
         return NULL;
-    str_print(&s, "does not fit %s: needs %s, %s available (over by %s)\n    largest:",
-              place ? place : text_print("target %s", g->target->name), text_bytes(g->arena_bytes),
-              text_bytes(limit), text_bytes(g->arena_bytes - limit));
+    const char *where = place ? place : text_print("target %s", g->target->name);
+    if (limit)
+        str_print(&s, "does not fit %s: needs %s, %s available (over by %s)\n    largest:", where,
+                  text_bytes(g->arena_bytes), text_bytes(limit),
+                  text_bytes(g->arena_bytes - limit));
+    else
+        str_print(&s, "does not fit %s: needs %s, but the memory is no more than the %s kept for "
+                  "driver, libraries and process: memory.limit_gib=%.2f would do\n    largest:",
+                  where, text_bytes(g->arena_bytes), text_bytes(g->target->reserve),
+                  ceil((double)(g->arena_bytes + g->target->reserve) / (1 << 30) * 100) / 100);
     print_largest(&s, g);
     return s.text;
 }

@@ -4,6 +4,7 @@
  * Out:   YAML on stdout.
  * Keeps: user text is a quoted scalar without control characters; in it no $ has a meaning for
  *        Kubernetes; in the command of SkyPilot it is a quoted word of a shell. */
+#define _GNU_SOURCE
 #include "gen/tools/job.h"
 #include "gen/emit/emit.h"
 
@@ -34,7 +35,7 @@ static const struct {
 #include "runtime/exit_codes.def"
 #undef EXIT_CODE
 };
-enum { EXITS = sizeof exit_row / sizeof *exit_row, NAME_MOST = 40 };
+enum { EXITS = sizeof exit_row / sizeof *exit_row, NAME_MOST = 40, REQUIRED_MOST = 4 };
 /* GiB of host memory that a rank needs besides its buffers: program, libraries, driver, data. */
 enum { PROCESS_GIB = 4 };
 
@@ -143,13 +144,77 @@ static char *codes(bool restart)
     return s.text;
 }
 
-/* The program's arguments, a line each; --out is added if it is missing. */
-static char *arguments(const JobWords *w, const char *name)
+/* True if one of the program's arguments is the flag, written with - or _, or as --FLAG=VALUE. */
+static bool has_argument(const JobWords *w, const char *flag)
 {
-    static char *placeholder[] = {"--data", "/data/FILE"};
+    const size_t n = strlen(flag);
+    for (int i = 0; i < w->narguments; i++) {
+        const char *a = w->argument[i];
+        size_t k = 0;
+        while (k < n && (a[k] == '_' ? '-' : a[k]) == flag[k])
+            k++;
+        if (k == n && (!a[k] || a[k] == '='))
+            return true;
+    }
+    return false;
+}
+
+/* True if the recipe sets the flag in run = {...}. */
+static bool recipe_sets(const Graph *g, const char *flag)
+{
+    const GraphSetting *flags = &g->setting[SETTING_flags];
+    char *name = text_copy(flag + 2);
+    for (char *p = name; *p; p++)
+        *p = *p == '-' ? '_' : *p;
+    const char *start = text_print("%s=", name);
+    for (int i = 0; i < flags->n; i++)
+        if (!strncmp(flags->word[i], start, strlen(start)))
+            return true;
+    return false;
+}
+
+/* Sets the flags with values that a training program needs and the recipe does not set: "--data",
+ * "/data/FILE", ... Returns their number. */
+static int required(const Graph *g, char *flag[], int most)
+{
+    int n = 0;
+    char *words = text_copy(emit_required_flags(g, NULL, "FILE")), *at = NULL;
+    for (char *w = strtok_r(words, " ", &at); w && n + 2 <= most; w = strtok_r(NULL, " ", &at)) {
+        const char *value = strtok_r(NULL, " ", &at);
+        if (recipe_sets(g, w))
+            continue;
+        flag[n++] = w;
+        flag[n++] = text_print("/data/%s", value);
+    }
+    return n;
+}
+
+/* Ends the program if the arguments are for training and lack a flag that it needs. A resumed run
+ * reads the base from its checkpoint. */
+static void check_required(const JobWords *w, const Graph *g)
+{
+    static const char *const other[] = {"--bench-steps", "--eval-only", "--export", "--merge-lora",
+        "--sample", "--prompts", "--chat", "--plot", "--generate", "--generate-file", "--prepare",
+        "--loglik", "--probe", "--score", "--best-of-n", "--answers", "--perplexity", "--evaluate",
+        "--show-regions", "--resume", "--help", "--version", "--where"};
+    char *flag[2 * REQUIRED_MOST];
+    const int n = required(g, flag, 2 * REQUIRED_MOST);
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (has_argument(w, other[i]))
+            return;
+    for (int i = 0; w->argument && i < n; i += 2)
+        if (!has_argument(w, flag[i]))
+            err((Loc){0}, "launch: the program needs %s, which is missing: add %s %s after --",
+                flag[i], flag[i], flag[i + 1]);
+}
+
+/* The program's arguments, a line each; --out is added if it is missing. */
+static char *arguments(const JobWords *w, const Graph *g, const char *name)
+{
+    char *placeholder[2 * REQUIRED_MOST];
     const bool shell = !strcmp(w->engine, "skypilot");
     char **argument = w->argument ? w->argument : placeholder;
-    const int n = w->argument ? w->narguments : 2;
+    const int n = w->argument ? w->narguments : required(g, placeholder, 2 * REQUIRED_MOST);
     const char *out = NULL, **all = arena_new((size_t)(n + 2) * sizeof *all);
     int many = 0;
     for (int i = 0; i < n; i++) {
@@ -231,8 +296,10 @@ static const char *accelerator(const JobWords *w, const Card *card)
 }
 
 /* Names what is left to be filled in. */
-static void tell_left(const JobWords *w, const char *gpu)
+static void tell_left(const JobWords *w, const Graph *g, const char *gpu)
 {
+    char *flag[2 * REQUIRED_MOST];
+    const int n = w->argument ? 0 : required(g, flag, 2 * REQUIRED_MOST);
     Str s = {0};
     for (int i = 0; i < JOB_WORDS; i++)
         if (uses(w, i) && !w->word[i] && *word_row[i].placeholder)
@@ -240,8 +307,9 @@ static void tell_left(const JobWords *w, const char *gpu)
                       word_row[i].word, word_row[i].want);
     if (!strcmp(gpu, "GPU"))
         str_print(&s, "%sGPU (gpu=: as `sky show-gpus` calls it)", s.n ? ", " : "");
-    if (!w->argument)
-        str_print(&s, "%sFILE (-- --data /data/...: the program's arguments)", s.n ? ", " : "");
+    for (int i = 0; i < n; i += 2)
+        str_print(&s, "%s%s (-- %s /data/...: the program's arguments)", s.n ? ", " : "",
+                  strrchr(flag[i + 1], '/') + 1, flag[i]);
     if (s.n)
         fprintf(stderr, "gen: launch: the file has places to fill in, by words or by hand: %s\n",
                 s.text);
@@ -268,6 +336,7 @@ void job_print(const JobWords *w, const char *command, const char *words, Config
             config_text(c, F_objective));
     const Machines m = machines_of(c, g);
     check_machines(w, &m, c);
+    check_required(w, g);
     const bool kubernetes = !strcmp(w->engine, "kubernetes"), many = m.nodes > 1;
     const char *gpu = m.cuda && !kubernetes ? accelerator(w, m.card) : "";
     const char *image = word_of(w, JOB_image), *product = w->word[JOB_gpu];
@@ -300,9 +369,9 @@ void job_print(const JobWords *w, const char *command, const char *words, Config
         {"interface", m.cuda && many ? m.interface : "", true},
         {"mpi", !m.cuda && many ? "yes" : "", true},
         {"secret", m.cuda && many ? "yes" : "", true},
-        {"args", arguments(w, c->name), false}};
+        {"args", arguments(w, g, c->name), false}};
     fputs(template_fill_some(text_print("templates/launch/%s.yaml", w->engine), hole,
                              sizeof hole / sizeof *hole),
           to);
-    tell_left(w, gpu);
+    tell_left(w, g, gpu);
 }

@@ -74,7 +74,7 @@ check holes/sky "docker:IMAGE s3://BUCKET GPU:4" "$(made hs skypilot a100x4_full
     value hs '.*source') $(value hs '.*accelerators')"
 
 # ---- words of users arrive as they were typed: in YAML, past Kubernetes ($(NAME), $$), in the shell of SkyPilot
-odd=("it's" '$(HOME) $$x ${y} `id`' ': # - &a *b !c %d @e' '"q" \n {k: [v]}' --out=/data/mine '' größe)
+odd=("it's" '$(HOME) $$x ${y} `id`' ': # - &a *b !c %d @e' '"q" \n {k: [v]}' --data=/d --out=/data/mine '' größe)
 made odd kubernetes cpu_x2_full "${full[@]}" -- "${odd[@]}" >"$T/out"
 check odd/kubernetes "$(printf '%s|' "${odd[@]}")" "$(sed -n 's/^TrainJob.*args\[.*\]=//p' "$T/odd" | sed 's/\$\$/$/g' | tr '\n' '|')"
 made oddsky skypilot cpu_x2_full "${sky[@]}" -- "${odd[@]}" >"$T/out"
@@ -91,6 +91,22 @@ check odd/comment "" "$(made comment kubernetes cpu_x2_full "${full[@]}" -- --da
 
 # ---- what is refused
 refused() { check "refuses_$1" "1 $2" "$("$GEN" launch "${@:3}" >"$T/out" 2>"$T/said"; echo "$? $(cat "$T/said" "$T/out")")"; }
+# flags without which the job would fail at once; placeholders for them if no argument is given
+for engine in kubernetes skypilot; do
+    refused data_$engine "gen: launch: the program needs --data, which is missing: add --data /data/FILE after --" \
+        $engine a100x4_full -- --steps 3
+    refused base_$engine "gen: launch: the program needs --init-from, which is missing: add --init-from /data/FOLDER after --" \
+        $engine a100x4_lora -- --data /data/x
+    refused meta_$engine \
+        "gen: launch: the program needs --meta-data, which is missing: add --meta-data /data/META.jsonl after --" \
+        $engine dreamprm_full -- --data=/data/x
+    for words in "--init_from=/data/b --data /data/x" "--data /data/x --resume last" "--bench-steps 1"; do
+        # shellcheck disable=SC2086
+        check "takes_$engine $words" 0 "$("$GEN" launch $engine a100x4_lora -- $words >/dev/null 2>&1; echo $?)"
+    done
+    check places_$engine "/data/FILE /data/FOLDER" "$("$GEN" launch $engine a100x4_lora 2>/dev/null |
+        grep -o '/data/F[A-Z]*' | sort | paste -sd' ')"
+done
 refused nothing "gen: launch: must be followed by kubernetes or skypilot, then a recipe"
 refused engine 'gen: launch: must be followed by kubernetes or skypilot, then a recipe, got "ray"' ray cpu_tiny
 refused recipe "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" kubernetes image=x
