@@ -46,10 +46,11 @@ static int64_t blocks_of(int64_t positions, int64_t most, const Flags *f, int64_
         *block = *length;
     if (!f->given[FLAG_gen_length])
         *length = (*length + *block - 1) / *block * *block;
-    if (*length % *block)
+    if (*length % *block)        /* less needs no more room than the given length */
         die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
-            " tokens; try --gen-length %" PRId64 ", or another --gen-block", *length, *block,
-            (*length + *block - 1) / *block * *block);
+            " tokens; try --gen-%s %" PRId64, *length, *block,
+            *length > *block ? "length" : "block",
+            *length > *block ? *length / *block * *block : *length);
     return *length / *block;
 }
 

@@ -585,11 +585,13 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     free(files), free(eval_files), free(weight);
 }
 
-void records_save(const Data *d, cJSON *state)
+void records_save(const Flags *f, const Data *d, cJSON *state)
 {
     cJSON *list = d->nsources ? cJSON_AddArrayToObject(state, "drawn") : NULL;
     for (int k = 0; k < d->nsources; k++)
         cJSON_AddItemToArray(list, cJSON_CreateNumber((double)d->source[k].taken));
+    if (vocabulary_made(f->tokenizer) && any_raw(f->data))
+        cJSON_AddStringToObject(state, "vocabulary", f->tokenizer);
     const char *chat = NULL;
     for (int i = 0; i < d->nfiles && !chat; i++)
         chat = data_meta(d, i, "chat");

@@ -40,9 +40,9 @@ void records_open(const Flags *f, const Model *m, const DataShape *of, const Rec
                   Data *train, Data *eval);
 /* Save and restore the number of samples drawn from each source, under the key "drawn" of a
  * checkpoint's state. records_save() also stores how conversations of the data are written, under
- * "chat" and "chat_template".
+ * "chat" and "chat_template", and a vocabulary counted from raw data, under "vocabulary".
  * records_load() does nothing if the state has another number of sources. */
-void records_save(const Data *d, cJSON *state);
+void records_save(const Flags *f, const Data *d, cJSON *state);
 void records_load(Data *d, const cJSON *state);
 
 #endif

@@ -141,7 +141,7 @@ void save(Run *r, int64_t step, bool must)
     best_save(&r->best, r->flags.out, step, state, trainer);
     log_save(&r->log, state);
 //@ if uses_tokens
-    records_save(&r->train, state);
+    records_save(&r->flags, &r->train, state);
 //@ end
     epochs_save(&r->epochs, state);
 //@ if hook_measured

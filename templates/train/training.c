@@ -385,13 +385,15 @@ static void note_tokenizer(const Run *r)
 }
 
 /* A resumed run encodes raw data as it did at its start, even if no flag names the tokenizer again:
- * with that of the base model, else with the copy in the checkpoint. */
+ * with that of the base model, else with the vocabulary counted from the data, which gives the same
+ * fingerprint, else with the copy in the checkpoint. Other data (--allow-inexact) need the copy. */
 static void keep_tokenizer(Run *r)
 {
     const Checkpoints *c = &r->checkpoints;
     const char *const folder[] = {c->base, c->found};
+    char *made = cJSON_GetStringValue(json_get(c->state, "vocabulary"));
     if (!*r->flags.tokenizer && !initial_folder(r->flags.init_from) && records_raw(&r->flags))
-        r->flags.tokenizer = vocabulary_for_raw(folder, 2);
+        r->flags.tokenizer = made && !r->flags.allow_inexact ? made : vocabulary_for_raw(folder, 2);
     if (!r->flags.tokenizer)
         r->flags.tokenizer = "";
 }

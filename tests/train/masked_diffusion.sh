@@ -144,7 +144,8 @@ verdict "likelihoods of trained weights" "$("$work/mdm_sft.2x1x4/run.sh" --logli
 
 while read -r name want; do      # of recipes/
     said=$("$gen" plan recipes/"$name".lua 2>&1)
-    verdict "parameters of $name" "$(grep -q "^${want% *} parameters, ${want#* } trained" <<<"$said" || echo "$said")"
+    verdict "parameters of $name" "$(tr -d , <<<"$said" |
+        grep -q "^${want% *} parameters ${want#* } trained" || echo "$said")"
 done <<'END'
 llada_tiny 674176 674176
 llada_shakespeare 173290053 173290053
@@ -223,7 +224,7 @@ while IFS='|' read -r name text flags; do
     verdict "refused: $name" "$(grep -q "^\(rank\|train:\) .*$text" <<<"$said" || echo "$said")"
 done <<'END'
 blocks longer than the recipe's|computes 32 positions at a time|--gen-length 64 --gen-block 64:w5
-a length of no whole blocks|is not a multiple of the blocks of 8 tokens; try --gen-length 16|--gen-length 10 --gen-block 8:w5
+a length of no whole blocks|is not a multiple of the blocks of 8 tokens; try --gen-length 8|--gen-length 10 --gen-block 8:w5
 steps that blocks do not share|cannot be divided equally among 2 blocks of 8 tokens; try --gen-steps 6|--gen-length 16 --gen-block 8 --gen-steps 5:w5
 no room|the text has 2 tokens and --gen-length is 32; this program has room for 32|--gen-length 32:w5
 no gaps|the text has no mask token|--gen-length 0:w5
@@ -242,6 +243,30 @@ verdict "windows of raw text" "$(grep -q '^windows of 32 tokens, 16 apart' "$scr
 "$work/mdm_masked.bf16/run.sh" --data_dir "$scratch/arrays" --steps 2 --init-from none --eval-share 0.2 \
     --out "$scratch/ids" >"$scratch/log" 2>&1 || verdict "arrays of ids" "$(tail -n 1 "$scratch/log")"
 compare "arrays of ids, as the text they are of" history "$scratch/raw" "$scratch/ids" 0
+# A vocabulary counted from the data goes on without its flag; changed data are what is refused, or encoded by the copy.
+rm -rf "$scratch/resumed"
+cp -r "$scratch/raw" "$scratch/resumed"
+"$work/mdm_masked.bf16/run.sh" --data "$scratch/text.txt" --steps 3 --out "$scratch/resumed" >"$scratch/log" 2>&1
+verdict "characters, resumed" "$(grep -q '^resumed from .*/checkpoint-2$' "$scratch/log" && grep -q '^step 3/3 ' \
+    "$scratch/log" || tail -n 2 "$scratch/log")"
+sed 's/cat/hat/' "$scratch/text.txt" >"$scratch/text2.txt"
+"$work/mdm_masked.bf16/run.sh" --data "$scratch/text2.txt" --steps 4 --out "$scratch/resumed" >"$scratch/log" 2>&1
+verdict "characters of other data, refused" "$(grep -q 'checkpoint-3: data: file 1 has different content; --allow-in' \
+    "$scratch/log" || tail -n 2 "$scratch/log")"
+"$work/mdm_masked.bf16/run.sh" --data "$scratch/text2.txt" --steps 4 --out "$scratch/resumed" --allow-inexact \
+    >"$scratch/log" 2>&1
+verdict "characters of other data" "$(grep -q '^step 4/4 ' "$scratch/log" || tail -n 2 "$scratch/log")"
+# the length, or the block, that a message advises is accepted
+for words in '10 4 length 8' '3 4 block 3'; do
+    read -r length block flag advised <<<"$words"
+    ask=("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --generate what)
+    "${ask[@]}" --gen-length $length --gen-block $block >"$scratch/log" 2>&1
+    verdict "advice for --gen-length $length" "$(grep -q "try --gen-$flag $advised\$" "$scratch/log" ||
+        tail -n 2 "$scratch/log")"
+    "${ask[@]}" --gen-length $length --gen-block $block --gen-$flag $advised >"$scratch/log" 2>&1 ||
+        verdict "advice for --gen-length $length" "$(tail -n 2 "$scratch/log")"
+done
+rm -rf "$scratch/resumed"
 # --eval-share goes on with the run, so that a flag of validations is not refused
 cp -r "$scratch/raw" "$scratch/resumed"
 "$work/mdm_masked.bf16/run.sh" --data "$scratch/text.txt" --tokenizer char --steps 3 --patience 9 \
