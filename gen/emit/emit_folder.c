@@ -261,6 +261,21 @@ static void check_run(const char *run, const char *before, const char *now)
             checkpoint ? "" : " works there, or was killed (run.lock)", s.text);
 }
 
+/* Ends gen if the folder is not of gen and holds something other than runs, such as a home
+ * folder. */
+static void check_empty(const char *dir)
+{
+    struct dirent **list;
+    int n = scandir(dir, &list, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        const char *name = list[i]->d_name, *path = text_print("%s/%s", dir, name);
+        if (strcmp(name, ".") && strcmp(name, "..") && checkpoint_step(name) < 0 &&
+            !(folder_exists(path) && newest_checkpoint(path)))
+            err((Loc){dir, 0}, "holds %s, but no manifest.json of gen: name a new or empty folder "
+                "with -o, or --force", text_shown(name));
+    }
+}
+
 /* Ends gen unless the runs in the folder can resume with the program to be written. */
 static void check_runs(const char *dir, const cJSON *old, const char *now)
 {
@@ -338,6 +353,8 @@ void folder_write(const char *dir, const char *manifest, bool force)
         old = NULL;
     if (!force) {
         check_strangers(dir, old);
+        if (!old)
+            check_empty(dir);
         check_runs(dir, old, fields_of(fresh));
     }
     remove_stale(dir, old);

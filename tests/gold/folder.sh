@@ -68,8 +68,9 @@ emits llama-elsewhere b.lua -o y/llama
 same only-theirs-otherwise "$(printf '%s\n' .obj/train.d .obj/train.o kernels/cpu/layernorm.h kernels/mine/k.h notes.txt)" \
     "$(diff -rq x y/llama | sed -n 's/^Only in \(x.*\): \(.*\)/\1\/\2/p' | cut -c3- |
         while read -r p; do (cd x && find "$p" -type f); done | sort)"
-rm -rf x; mkdir -p x/runtime; touch x/train.o x/runtime/base.o x/runtime/base.d x/mine.o
+rm -rf x
 emits objects a.lua -o x
+touch x/train.o x/runtime/base.o x/runtime/base.d x/mine.o
 sed -i '/"model_fields"/d' x/manifest.json           # as one of the time when objects were next to their sources
 emits objects-beside a.lua -o x
 same old-objects-gone mine.o "$(cd x && find . -name '*.[od]' -printf '%P\n')"
@@ -79,6 +80,11 @@ mkdir own; echo 'all:' >own/Makefile; echo hello >own/README.md; echo '{}' >own/
 refuses strangers "own: holds files that gen did not write and would replace: Makefile, README.md, manifest.json" a.lua -o own
 emits strangers-forced a.lua -o own --force
 emits strangers-ours-now a.lua -o own
+mkdir -p home/src
+refuses home "home: holds \"src\", but no manifest.json of gen: name a new or empty folder with -o, or --force" a.lua -o home
+rmdir home/src
+emits home-empty a.lua -o home
+emits home-ours-now a.lua -o home
 emits killed a.lua -o half                            # as if gen had been killed after the manifest
 find half -type f ! -name manifest.json -delete
 echo old >half/train.c
