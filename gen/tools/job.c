@@ -67,6 +67,26 @@ static bool take_word(JobWords *w, const char *text)
     return false;
 }
 
+/* Ends gen if a word is neither of job.def nor a field, and a word of job.def is its nearest. */
+static void check_word(const JobWords *w, const char *text)
+{
+    const char *word = text_print("%.*s", (int)strcspn(text, "="), text);
+    const char *near[JOB_WORDS + NFIELDS];
+    int n = 0;
+    for (int i = 0; i < NFIELDS; i++)
+        if (!strchr(field_row[i].path, '.'))
+            near[n++] = field_row[i].path;
+    const int fields = n;
+    for (int i = 0; i < JOB_WORDS; i++)
+        if (uses(w, i))
+            near[n++] = word_row[i].word;
+    const char *nearest = strchr(word, '.') ? NULL : text_nearest(word, near, n);
+    for (int i = fields; i < n; i++)
+        if (text[strlen(word)] && field_find(word) < 0 && nearest == near[i])
+            err((Loc){0}, "launch: %s: unknown word; did you mean \"%s\"?", text_shown(word),
+                nearest);
+}
+
 JobWords job_words(int *argc, char **argv)
 {
     JobWords w = {0};
@@ -76,8 +96,10 @@ JobWords job_words(int *argc, char **argv)
             *argc < 2 ? "" : ", got ", *argc < 2 ? "" : text_shown(argv[1]));
     w.engine = argv[1];
     for (i = 2; i < *argc && strcmp(argv[i], "--"); i++)
-        if (!take_word(&w, argv[i]))
+        if (!take_word(&w, argv[i])) {
+            check_word(&w, argv[i]);
             argv[kept++] = argv[i];
+        }
     if (i + 1 < *argc) {
         w.argument = argv + i + 1;
         w.narguments = *argc - i - 1;

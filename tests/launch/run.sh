@@ -109,6 +109,7 @@ for engine in kubernetes skypilot; do
 done
 refused nothing "gen: launch: must be followed by kubernetes or skypilot, then a recipe"
 refused engine 'gen: launch: must be followed by kubernetes or skypilot, then a recipe, got "ray"' ray cpu_tiny
+refused word 'gen: launch: "imge": unknown word; did you mean "image"?' kubernetes a100x4_full imge=x
 refused recipe "gen: name a recipe, for example recipes/cpu_tiny.lua; \`gen list\` shows them" kubernetes image=x
 refused image 'gen: launch: image: must be an image, such as ghcr.io/me/run:1, got "a b"' kubernetes cpu_tiny 'image=a b'
 refused bucket 'gen: launch: bucket: must be a bucket, such as s3://runs or gs://runs, got "runs"' skypilot cpu_tiny \
