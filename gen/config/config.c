@@ -336,7 +336,7 @@ static void fill_flag(Config *c, const char *key, const Rval *r)
     }
     const RunFlag *f = &run_flag[i];
     if (!f->recipe) {
-        err_add(r->loc, "run.%s: a recipe cannot set it: give --%s to the training binary", key,
+        err_add(r->loc, "run.%s: a recipe cannot set it: give --%s to the program", key,
                 key);
         return;
     }

@@ -31,8 +31,8 @@ static void check_parts(const Data *d, const TokenFile *f)
         same = !strcmp(f->part[i].name, want[i]);
     if (same && (!d->parts || !strcmp(d->kind, f->kind)))
         return;
-    die(EXIT_MISMATCH, "%s: %s (%s), but this binary takes %s (%s): pack it again, with a --format "
-        "that makes them", f->path, f->kind, part_names(f, NULL), d->kind, part_names(f, want));
+    die(EXIT_MISMATCH, "%s: %s (%s), but this program takes %s (%s): pack it again, with a --format"
+        " that makes them", f->path, f->kind, part_names(f, NULL), d->kind, part_names(f, want));
 }
 
 /* Finds the columns that the program reads besides the parts. */
@@ -62,19 +62,19 @@ static void open_file(Data *d, DataFile *f, const char *path, const Model *m)
     find_columns(d, f);
     char *words = model_words(m, "data.kind");
     if (d->rows && d->finds_targets && !strcmp(f->t.kind, "packed"))
-        die(EXIT_MISMATCH, "%s: packed documents, but this binary masks tokens of rows: pack them "
+        die(EXIT_MISMATCH, "%s: packed documents, but this program masks tokens of rows: pack them "
             "again with gen pack --format NAME, a name that --data-format accepts", path);
     if (d->rows && !strcmp(f->t.kind, "packed"))
-        die(EXIT_MISMATCH, "%s: packed documents, but this binary was built for data.kind=%s: gen "
+        die(EXIT_MISMATCH, "%s: packed documents, but this program was built for data.kind=%s: gen "
             "pack JSON Lines with --kind rows, or gen %s data.kind=packed", path, d->kind, words);
     if (!d->rows && !strcmp(f->t.kind, "rows"))
-        die(EXIT_MISMATCH, "%s: rows%s, but this binary was built for data.kind=%s: gen %s "
+        die(EXIT_MISMATCH, "%s: rows%s, but this program was built for data.kind=%s: gen %s "
             "data.kind=rows (one row per sample) or data.kind=bfd (several short rows)%s", path,
             f->t.part->mask ? " with masked prompts" : "", d->kind, words,
             f->t.part->mask ? "" : "; plain texts are packed with gen pack --kind packed");
     free(words);
     if (f->t.finds_targets != d->finds_targets)
-        die(EXIT_MISMATCH, "%s: rows %s, but this binary %s: pack them again with gen pack %s",
+        die(EXIT_MISMATCH, "%s: rows %s, but this program %s: pack them again with gen pack %s",
             path, f->t.finds_targets ? "of tokens to mask" : "of targets to predict",
             d->finds_targets ? "masks tokens" : "predicts targets",
             d->finds_targets ? "--format NAME, a name that --data-format accepts"
@@ -161,8 +161,8 @@ static void check_bound(const Data *d, const DataShape *of, const char *paths, c
     free(samples);
     most = most < d->micro * positions ? most : d->micro * positions;
     if (most > d->targets)
-        die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this binary takes "
-            "%lld: gen %s batch.targets=%lld%s", paths, (long long)d->micro, (long long)most,
+        die(EXIT_DATA, "%s: a micro-batch of %lld samples may have %lld targets, this program "
+            "takes %lld: gen %s batch.targets=%lld%s", paths, (long long)d->micro, (long long)most,
             (long long)d->targets, model_words(m, "batch.targets"),
             (long long)(most < d->micro * positions ? most : 0),
             most < d->micro * positions ? "" : ": all tokens are targets");

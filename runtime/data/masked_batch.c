@@ -153,7 +153,7 @@ static MaskedCounts gather(const MaskedBatch *h, const Batch *to, int64_t rows)
     for (int64_t b = 0; b < rows; b++)
         add(&counts, h->row[b].has);
     if (counts.targets > h->most)
-        die(EXIT_DATA, "%lld tokens of a micro-batch are masked, this binary takes %lld: gen %s "
+        die(EXIT_DATA, "%lld tokens of a micro-batch are masked, this program takes %lld: gen %s "
             "batch.targets=%lld", (long long)counts.targets, (long long)h->most,
             model_words(h->model, "batch.targets"), (long long)counts.targets);
     data_gather(to->target_of, rows * h->T, to->target_rows, to->labels, h->most);

@@ -92,7 +92,7 @@ static void take(const Steps *s, const DataRow *row, StepsRow *to)
         if (row->mask && !row->mask[t])
             continue;
         if (to->nmarks == s->most)
-            wrong(d, row->sample, format(" has more than the %lld marks that this binary takes: "
+            wrong(d, row->sample, format(" has more than the %lld marks that this program takes: "
                                          "gen pack --steps %lld, the recipe's prm.steps",
                                          (long long)s->most,
                                          s->most == STEPS_MARKS ? 0 : (long long)s->most + 1));

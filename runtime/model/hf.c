@@ -59,7 +59,7 @@ static void end_adapter(const Model *m, const char *folder)
     const char *base = cJSON_GetStringValue(json_get(config, "base_model_name_or_path"));
     if (!m->adapter_json)
         die(EXIT_CONFIG,
-            "%s: is a PEFT adapter of %s, not a model, and this binary has no LoRA: merge "
+            "%s: is a PEFT adapter of %s, not a model, and this program has no LoRA: merge "
             "it into its base, or generate with lora.rank > 0",
             folder, base && *base ? base : "a base it does not name");
     die(EXIT_CONFIG, "%s: is a PEFT adapter, not a model: use --adapter %s --init-from %s", folder,
@@ -283,7 +283,7 @@ static cJSON *own_config(const Model *m)
     char *error = NULL;
     cJSON *config = json_parse(m->config_json, strlen(m->config_json), &error);
     if (!config)
-        die(EXIT_INTERNAL, "config.json of this binary: %s", error);
+        die(EXIT_INTERNAL, "config.json of this program: %s", error);
     return config;
 }
 
@@ -354,7 +354,7 @@ static void check_quantised(const Model *m, const HfWant *want, int n, const cha
 {
     if (!model_has_nf4(m))
         die(EXIT_MISMATCH,
-            "%s: the model is quantised to NF4, this binary was built for lora.base = \"same\"; "
+            "%s: the model is quantised to NF4, this program was built for lora.base = \"same\"; "
             "gen %s%s lora.base=nf4 makes one that reads it",
             folder, model_words(m, "lora.base"), m->nmerges ? "" : " lora.rank=16");
     for (int i = 0; i < n; i++)

@@ -16,7 +16,7 @@
 #include "runtime/files/json.h"
 #include "runtime/model/weights.h"
 
-/* Keys that must have the binary's value, with PEFT's default and our field. */
+/* Keys that must have the program's value, with PEFT's default and our field. */
 static const struct { const char *key, *value, *field; } scale_keys[] = {
     { "r", "8", "lora.rank" }, { "lora_alpha", "8", "lora.alpha" },
     { "use_rslora", "false", "lora.rslora" },
@@ -39,10 +39,10 @@ static cJSON *own_config(const Model *m)
 {
     char *error = NULL;
     if (!m->adapter_json)
-        die(EXIT_MISMATCH, "this binary was built without LoRA: it has no adapter");
+        die(EXIT_MISMATCH, "this program was built without LoRA: it has no adapter");
     cJSON *config = json_parse(m->adapter_json, strlen(m->adapter_json), &error);
     if (!config)
-        die(EXIT_INTERNAL, "adapter_config.json of this binary: %s", error);
+        die(EXIT_INTERNAL, "adapter_config.json of this program: %s", error);
     return config;
 }
 
@@ -106,7 +106,7 @@ static void check_scale(const cJSON *ours, const cJSON *theirs, const char *fold
             found = standard;
         if (!cJSON_Compare(want, found, true)) {
             char *value = printed(found);
-            char *longer = format("%s%s%s is %s, this binary was built for %s", list ? list : "",
+            char *longer = format("%s%s%s is %s, this program was built for %s", list ? list : "",
                                   list ? "; " : "", key, value, printed(want));
             char *more = format("%s %s=%s", words ? words : "", scale_keys[i].field, value);
             free(list), free(words), free(value);
@@ -126,7 +126,7 @@ static void check_whole(const cJSON *ours, const cJSON *theirs, const char *fold
     const cJSON *found = json_get(theirs, "modules_to_save");
     bool wants = cJSON_GetArraySize(want) > 0, has = cJSON_GetArraySize(found) > 0;
     if (wants != has)
-        die(EXIT_MISMATCH, "%s/adapter_config.json: modules_to_save is %s, this binary was built "
+        die(EXIT_MISMATCH, "%s/adapter_config.json: modules_to_save is %s, this program was built "
             "for %s: generate it with lora.modules_to_save of the same", folder,
             has ? printed(found) : "absent", wants ? printed(want) : "none");
 }
@@ -165,7 +165,7 @@ static void check_targets(const Model *m, const cJSON *theirs, const char *folde
                             names_module(text, module, n));
         }
         if (!used)
-            die(EXIT_MISMATCH, "%s/adapter_config.json: target_modules has %s, which this binary "
+            die(EXIT_MISMATCH, "%s/adapter_config.json: target_modules has %s, which this program "
                 "does not adapt", folder, printed(entry));
     }
     for (int i = 0; i < m->ntensors; i++) {
@@ -178,7 +178,7 @@ static void check_targets(const Model *m, const cJSON *theirs, const char *folde
             named = named || names_module(cJSON_GetStringValue(entry), module, n);
         if (!named)
             die(EXIT_MISMATCH, "%s/adapter_config.json: target_modules lacks %.*s, which this "
-                "binary adapts", folder, (int)n, module);
+                "program adapts", folder, (int)n, module);
     }
 }
 

@@ -272,7 +272,7 @@ static void add(char **list, const char *what)
 /* Adds the key to the list if its two values differ. */
 static void compare(char **list, const char *key, const char *found, const char *wanted)
 {
-    char *what = format("%s is %s, this binary was built for %s", key, found, wanted);
+    char *what = format("%s is %s, this program was built for %s", key, found, wanted);
     if (strcmp(found, wanted))
         add(list, what);
     free(what);
@@ -603,7 +603,7 @@ static char *outgrown(const cJSON *config, int64_t longest)
     int64_t window = hf_config_window(config, &error);
     if (error || !window || longest <= window)
         return error;
-    return format("sliding_window is %" PRId64 " tokens, but this binary was built for "
+    return format("sliding_window is %" PRId64 " tokens, but this program was built for "
                   "sequences of %" PRId64 "; generate it with seq.max=%" PRId64 " or less",
                   window, longest, window);
 }
@@ -616,7 +616,7 @@ static char *overlong(const cJSON *config, int64_t longest)
         const cJSON *n = key_value(config, row);
         if (!strcmp(row->family, family_of(config)) && !strcmp(row->written, "model.positions") &&
             cJSON_IsNumber(n) && n->valuedouble < (double)longest)
-            return format("%s is %.0f, but this binary was built for sequences of %" PRId64
+            return format("%s is %.0f, but this program was built for sequences of %" PRId64
                           "; generate it with seq.max=%.0f or less", row->key, n->valuedouble,
                           longest, n->valuedouble);
     }

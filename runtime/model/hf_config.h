@@ -1,4 +1,4 @@
-/* hf_config.h -- config.json: comparison with this binary's model, and tensor naming.
+/* hf_config.h -- config.json: comparison with this program's model, and tensor naming.
  *
  * In:    config.json of transformers 4.x or 5.x; any key may be missing.
  * Keeps: messages are malloc'ed, NULL means success; keys that do not affect the model are neither
@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Returns all keys that differ, with both values: "hidden_size is 128, this binary was built for
- * 64; ...". ours describes the binary; longest: its sequence length in tokens, which an attention
+/* Returns all keys that differ, with both values: "hidden_size is 128, this program was built for
+ * 64; ...". ours describes the program; longest: its sequence length in tokens, which an attention
  * window must cover. Also refuses quantised models, except those of hf_config_is_nf4(). */
 char *hf_config_differs(const cJSON *ours, const cJSON *theirs, int64_t longest);
 /* True if bitsandbytes quantised the model to NF4 with double quantisation, in bytes. */
@@ -55,7 +55,7 @@ void hf_config_patch(cJSON *config, const char *dtype);
 /* Updates mask_token_id and pad_token_id if present; adds neither. */
 void hf_config_special(cJSON *config, int64_t mask, int64_t pad);
 
-/* Returns the binary's name for a tensor of a file, apart from the prefix; malloc'ed. */
+/* Returns the program's name for a tensor of a file, apart from the prefix; malloc'ed. */
 char *hf_tensor_name(const cJSON *config, const char *in_file);
 /* Returns the name with the prefix that files may omit; malloc'ed. NULL: the family has no
  * prefix. */

@@ -67,7 +67,7 @@ char *hf_dims_check(const StFile *file, const StTensor *from, const Tensor *t)
         memcmp(from->shape, want, (size_t)t->rank * sizeof *want) == 0)
         return NULL;
     char *found = shape_text(from->rank, from->shape), *wanted = shape_text(t->rank, want);
-    char *error = format("%s: %s has shape %s, this binary was built for %s", file->path,
+    char *error = format("%s: %s has shape %s, this program was built for %s", file->path,
                          from->name, found, wanted);
     free(found);
     free(wanted);

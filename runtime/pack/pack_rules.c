@@ -52,7 +52,7 @@ static void open_prepared(Work *w)
         error = format("%s has arrays of ids: give no other file with it", o->file[0]);
     else if (!open)
         code = EXIT_MISMATCH, error = format("%s has arrays of ids, which become rows of tokens to "
-            "mask, but this binary masks none: give texts or JSON rows", o->file[0]);
+            "mask, but this program masks none: give texts or JSON rows", o->file[0]);
     else if (o->kind == KIND_PACKED || o->kind == KIND_PAIRS)
         error = format("%s has arrays of ids, which become rows, but the output is %s", o->file[0],
                        kind_name[o->kind]);

@@ -169,8 +169,8 @@ static const char *cure(void)
     if (strcmp(comm_launch.source, "Open MPI") && getenv("SLURM_STEP_ID"))
         return "srun --mpi=pmix for Open MPI, srun --mpi=pmi2 for MPICH";
     if (!strcmp(comm_launch.source, "torchrun"))
-        return "start a CPU binary with run.sh or mpirun instead of torchrun";
-    return "use the mpirun of the MPI that the binary was built with";
+        return "start a CPU program with run.sh or mpirun instead of torchrun";
+    return "use the mpirun of the MPI that the program was built with";
 }
 
 static void set_alarm(double seconds)

@@ -74,7 +74,7 @@ static int export_weights(Run *r)
 {
 //@ unless lora
     if (*r->flags.merge_lora)
-        die(EXIT_CONFIG, "--merge-lora: this binary has no LoRA; --export writes its weights");
+        die(EXIT_CONFIG, "--merge-lora: this program has no LoRA; --export writes its weights");
 //@ end
 //@ if lora
     const char *dir = *r->flags.merge_lora ? r->flags.merge_lora : r->flags.export;

@@ -1,6 +1,6 @@
 /* driver.c -- one command of the weights-on-disk part of the runtime a call, on a fake model.
  *
- * In:    driver CONFIG_JSON KIND COMMAND ARGS... [--FLAGS of a training binary].
+ * In:    driver CONFIG_JSON KIND COMMAND ARGS... [--FLAGS of a program].
  * Out:   a line on standard output; what differs is said on standard error with exit 1. */
 #define _GNU_SOURCE
 #include <math.h>

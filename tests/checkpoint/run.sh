@@ -377,7 +377,7 @@ changed() {  # NAME CODE PATTERN KIND WHAT: the recorded model with one thing ch
 }
 changed missing 83 '1 tensors are missing: ' llama missing
 changed extra 83 '1 unexpected tensors: ' llama extra
-changed shape 83 'has shape .*, this binary was built for' llama shape
+changed shape 83 'has shape .*, this program was built for' llama shape
 changed integer 83 'is I32; supported are' llama integer
 changed nan 88 'holds 1 NaN or Inf; --allow-nonfinite' llama nan
 expect nan-allowed 0 '^loaded' llama load "$scratch/h" --allow-nonfinite
@@ -408,7 +408,7 @@ edited() {  # NAME CODE PATTERN KIND SED: the recorded model with an edited conf
     sed -i "$5" "$scratch/h/config.json"
     expect "$1" "$2" "$3" "$4" load "$scratch/h"
 }
-edited config-hidden 83 'hidden_size is 128, this binary was built for 64' \
+edited config-hidden 83 'hidden_size is 128, this program was built for 64' \
     llama 's/"hidden_size": 64/"hidden_size": 128/'
 edited config-all 83 'hidden_size is 128, this .*64; rms_norm_eps is 1e-06, this .*; factor is 9, this .*for 8; gen new FILE.lua --from ' \
     llama 's/"hidden_size": 64/"hidden_size": 128/; s/1e-05/1e-06/; s/"factor": 8.0/"factor": 9.0/'
@@ -417,7 +417,7 @@ edited config-negative 83 'num_hidden_layers is -2, this' llama 's/"num_hidden_l
 edited config-eps 83 'rms_norm_eps is 1e-06, this' llama 's/1e-05/1e-06/'
 edited config-missing-is-default 83 'intermediate_size is 11008, this' llama '/intermediate_size/d'
 edited config-head-dim-derived 0 '^loaded' llama '/"head_dim"/d'
-edited config-family 83 'model_type is mistral, this binary was built for llama' llama 's/"llama"/"mistral"/'
+edited config-family 83 'model_type is mistral, this program was built for llama' llama 's/"llama"/"mistral"/'
 edited config-theta 83 'rope_theta is 500000, this' llama 's/"rope_theta": 10000.0/"rope_theta": 500000.0/'
 edited config-scaling 83 'low_freq_factor is 2, this' llama 's/"low_freq_factor": 1.0/"low_freq_factor": 2.0/'
 edited config-rope-type 83 'rope_parameters.rope_type is "yarn": YaRN, .*: not supported' llama \
@@ -437,7 +437,7 @@ edited config-other-name 0 '^loaded' gpt2 's/"n_head"/"num_attention_heads"/'
 old='"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 16'
 edited config-dropped-base 83 'rope_scaling contradicts rope_parameters' llama \
     's/"rope_theta": 10000.0/"rope_theta": 500000.0/; s/"rms_norm_eps"/"rope_scaling": {'"$old"'}, &/'
-edited config-kinds 83 'layer_types is "sliding_attention", this binary' llama \
+edited config-kinds 83 'layer_types is "sliding_attention", this program' llama \
     's/"rms_norm_eps"/"layer_types": ["full_attention", "sliding_attention"], "rms_norm_eps"/'
 edited config-rope-whole 0 '^loaded' llama 's/"rms_norm_eps"/"partial_rotary_factor": 1.0, "rms_norm_eps"/'
 edited config-theta-text 83 'rope_theta must be a number' llama 's/"rope_theta": 10000.0/"rope_theta": "1e4"/'
@@ -473,7 +473,7 @@ edited config-bert-untied 83 'tie_word_embeddings is false' bert \
     's/"tie_word_embeddings": true/"tie_word_embeddings": false/'
 for other in roberta:RoBERTa distilbert:DistilBERT albert:ALBERT electra:ELECTRA; do
     edited "config-${other%:*}" 83 \
-        "model_type is ${other%:*}, this binary was built for bert: not supported: ${other#*:}" \
+        "model_type is ${other%:*}, this program was built for bert: not supported: ${other#*:}" \
         bert "s/\"model_type\": \"bert\"/\"model_type\": \"${other%:*}\"/"
 done
 edited config-twice 88 'config.json' llama 's/"rms_norm_eps"/"vocab_size": 257, "rms_norm_eps"/'
@@ -602,7 +602,7 @@ rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_init "$scratch/h"
 sed -i 's,"base_model_name_or_path": "","base_model_name_or_path": "org/base",' "$scratch/h/adapter_config.json"
 cp $ref/qwen2_lora/model/config.json "$scratch/h"      # as PEFT leaves it next to some
 expect adapter-as-model-base 80 '--adapter .*/h --init-from org/base' lora load "$scratch/h"
-expect adapter-as-model-no-lora 80 'adapter of org/base, not a model, and this binary has no LoRA' qwen2 load "$scratch/h"
+expect adapter-as-model-no-lora 80 'adapter of org/base, not a model, and this program has no LoRA' qwen2 load "$scratch/h"
 expect model-as-adapter 80 'is a model, not a PEFT adapter: use --init-from .*/qwen2_lora/model' \
     lora adapter $ref/qwen2_lora/model "$scratch/b"
 cp -rL $ref/qwen2_lora/model "$scratch/h/a model"
@@ -631,7 +631,7 @@ adapter_edit() {  # NAME CODE PATTERN SED
     sed -i "$4" "$scratch/h/adapter_config.json"
     expect "adapter-$1" "$2" "$3" rslora adapter "$scratch/h" "$scratch/b"
 }
-adapter_edit rank 83 'r is 8, this binary was built for 4' 's/"r": 4/"r": 8/'
+adapter_edit rank 83 'r is 8, this program was built for 4' 's/"r": 4/"r": 8/'
 adapter_edit alpha 83 'lora_alpha is 16, this' 's/"lora_alpha": 8/"lora_alpha": 16/'
 adapter_edit alpha-missing-is-8 0 '^saved' '/"lora_alpha"/d'
 rm -rf "$scratch/b"
@@ -653,7 +653,7 @@ adapter_edit alora 83 'alora_invocation_tokens is \[5\]: aLoRA' \
     's/"alora_invocation_tokens": null/"alora_invocation_tokens": [5]/'
 adapter_edit layers 83 'layers_to_transform is 1: an adapter of some layers' \
     's/"layers_to_transform": null/"layers_to_transform": 1/'
-adapter_edit whole 83 'modules_to_save is absent, this binary was built for \["lm_head"\]' \
+adapter_edit whole 83 'modules_to_save is absent, this program was built for \["lm_head"\]' \
     '/"modules_to_save": \[/,/\]/c "modules_to_save": null,'
 adapter_edit both 83 'r is 8, this .* for 4; lora_alpha is 16, .*generate it with lora.rank=8 lora.alpha=16$' \
     's/"r": 4/"r": 8/; s/"lora_alpha": 8/"lora_alpha": 16/'
@@ -661,7 +661,7 @@ adapter_edit target-missing 83 'target_modules lacks model.layers.0.self_attn.v_
     's/"q_proj",/"q_proj"/; /"v_proj"/d'
 adapter_edit target-extra 83 'target_modules has "o_proj"' 's/"q_proj",/"q_proj", "o_proj",/'
 adapter_edit target-number 83 'target_modules has 7' 's/"q_proj",/"q_proj", 7,/'
-expect adapter-of-another 83 'use_rslora is true, this binary was built for false' \
+expect adapter-of-another 83 'use_rslora is true, this program was built for false' \
     lora adapter $ref/qwen2_rslora/adapter_final "$scratch/b"
 rm -rf "$scratch/h"; cp -r $ref/qwen2_lora/adapter_final "$scratch/h"
 truncate -s -3 "$scratch/h/adapter_model.safetensors"

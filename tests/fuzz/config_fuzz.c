@@ -1,7 +1,7 @@
 // link: base json hf_config -lcjson -lm
 /* config_fuzz.c -- config.json of a model folder: compared with a binary's, then patched.
  *
- * In: first byte: family of the binary; then config.json.
+ * In: first byte: family of the program; then config.json.
  * Method: a config that is no contradiction agrees with itself; patching keeps the verdict and
  *         changes nothing the second time. */
 #define _GNU_SOURCE

@@ -196,7 +196,7 @@ refuses quantised "E/config.json: a recipe cannot express this: quantization_con
 edited 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
 refuses rule "E/config.json: model.kv_heads: heads = 4 is not a multiple of kv_heads = 3; try kv_heads = 2" new x.lua --from E
 edited 's/"intermediate_size": 96/"intermediate_size": 80/'
-refuses shape "gen: the weights do not match the llama that config.json describes: E/model.safetensors: model.layers.0.mlp.down_proj.weight has shape [64,96], this binary was built for [64,80]" \
+refuses shape "gen: the weights do not match the llama that config.json describes: E/model.safetensors: model.layers.0.mlp.down_proj.weight has shape [64,96], this program was built for [64,80]" \
     new x.lua --from E
 edited 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
 refuses layers "gen: the weights do not match the llama that config.json describes: E: 9 unexpected tensors: model.layers.1.input_layernorm.weight, model.layers.1.mlp.down_proj.weight, model.layers.1.mlp.gate_proj.weight, model.layers.1.mlp.up_proj.weight, ..." \

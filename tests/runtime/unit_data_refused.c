@@ -170,7 +170,7 @@ void test_refused(const char *scratch, const char *packed, const char *rows, con
     Made m = model_of("packed", 2, 1, 1), r = model_of("rows", 2, 1, 1), other;
     Data a;
     refused("kind of another recipe", rows, &m, EXIT_MISMATCH, "rows with masked prompts, but this "
-            "binary was built for data.kind=packed: gen x.lua gpus=1 seq.max=5 data.kind=rows (");
+            "program was built for data.kind=packed: gen x.lua gpus=1 seq.max=5 data.kind=rows (");
     refused("packed data for rows", packed, &r, EXIT_MISMATCH, "data.kind=rows: gen pack JSON Lines "
             "with --kind rows, or gen x.lua gpus=1 seq.max=5 data.kind=packed");
     other = model_of("bfd", 2, 1, 1);
@@ -215,17 +215,17 @@ void test_refused(const char *scratch, const char *packed, const char *rows, con
     check(a.n == DOCS, "a row whose first token may be chosen", "%d rows", (int)a.n);
     finds_targets = r.of.finds_targets = false;
     refused("samples of parts for others", pairs, &m, EXIT_MISMATCH,
-            "pairs.st: pairs (chosen, rejected), but this binary takes packed (tokens): ");
+            "pairs.st: pairs (chosen, rejected), but this program takes packed (tokens): ");
     other = pairs_model(1, 1);
     refused("other samples for parts", rows, &other, EXIT_MISMATCH,
-            "rows (tokens), but this binary takes pairs (chosen, rejected): ");
+            "rows (tokens), but this program takes pairs (chosen, rejected): ");
     write_parts(bad, "triples", DOCS);
     refused("parts of another kind", bad, &other, EXIT_MISMATCH, "triples (chosen, rejected), but");
     other.of.T = 4;
     refused("a part longer than T", pairs, &other, EXIT_DATA, "document 3 has 5 tokens in chosen, the model");
     other = pairs_model(1, 1);
     other.of.targets = 8;
-    refused("more targets in both parts", pairs, &other, EXIT_DATA, "may have 9 targets, this binary takes 8");
+    refused("more targets in both parts", pairs, &other, EXIT_DATA, "may have 9 targets, this program takes 8");
     other.of.targets = 0;
     other.model.micro = DOCS + 1;
     other.of.whole = true;

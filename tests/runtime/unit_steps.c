@@ -145,12 +145,12 @@ static void all_refused(const char *scratch)
     Content c = plain, k = plain;
     k.kind = "candidates";
     refused(scratch, "steps: too many marks", &c, "steps", 2, false, false, EXIT_DATA,
-            "record 2 has more than the 2 marks that this binary takes: gen pack --steps 3");
+            "record 2 has more than the 2 marks that this program takes: gen pack --steps 3");
     refused(scratch, "steps: no labels", &c, "steps", 3, true, false, EXIT_DATA,
             "record 3 has no labels of its steps");
     refused(scratch, "steps: no domain", &c, "steps", 3, false, true, EXIT_DATA, "record 2 has no domain");
     refused(scratch, "steps: another kind", &k, "steps", 3, false, false, EXIT_MISMATCH,
-            "candidates (tokens), but this binary takes steps (tokens)");
+            "candidates (tokens), but this program takes steps (tokens)");
     c.kind = "candidates";
     c.question[3] = 4;
     refused(scratch, "steps: a question that is none", &c, "candidates", 3, false, false, EXIT_DATA,

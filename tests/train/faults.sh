@@ -48,7 +48,7 @@ taken() {               # PID: SIGTERM has reached it; two that wait would be on
 
 # misled FILE: the line of advice if it is of another cause than the message: of the build, of a full disk
 misled() {
-    grep -q 'this binary was built' "$1" || grep '^next: .*--version' "$1"
+    grep -q 'this program was built' "$1" || grep '^next: .*--version' "$1"
     grep -q -e 'No space left' -e 'quota' "$1" || grep '^next: make room' "$1"
     grep -q -e 'gen [^ ]*\.lua ' -e 'gen pack --' "$1" || grep '^next: run that gen' "$1"
 }
@@ -141,7 +141,7 @@ refuses "rows for a packed recipe" 83 "rows" gpt2_tiny --data $ref/llama_rows/to
 refuses "packed for a rows recipe" 83 "packed" llama_rows --data $ref/gpt2_tiny/tokens.safetensors
 fits="gen $here/recipes/llama_rows.lua batch.targets=96"
 refuses "more targets than the head takes" 88 \
-    "llama_rows/tokens.*of 4 samples may have 96 targets, this binary takes 80: $fits" few \
+    "llama_rows/tokens.*of 4 samples may have 96 targets, this program takes 80: $fits" few \
     --data $ref/llama_rows/tokens.safetensors
 refuses "more targets in an evaluation" 88 "llama_rows/eval.* takes 80: .*batch.targets=83" few \
     --eval-only --eval-data $ref/llama_rows/eval.safetensors --init-from $ref/llama_rows/model

@@ -62,7 +62,7 @@ done <<'END'
 .eos_token_id = "256"|eos_token_id is "256": must be a token id or null;
 .pad_token_id = 1.5|pad_token_id is 1.5: must be a token id or null;
 .layer_types = ["full_attention"]|layer_types has 1 layers, but num_hidden_layers is 2;
-.max_position_embeddings = 16|max_position_embeddings is 16, but this binary was built for sequences of 32; .*seq.max=16
+.max_position_embeddings = 16|max_position_embeddings is 16, but this program was built for sequences of 32; .*seq.max=16
 END
 fresh qwen2_tiny
 sets config.json '.eos_token_id = [256, 0] | .pad_token_id = -1 | .bos_token_id = null | .layer_types = null'
@@ -80,8 +80,11 @@ while IFS='|' read -r change code text; do
     fresh qwen2_lora
     (cd "$scratch/in/adapter_init" && eval "$change")
     refuses "adapter: $change" "$code" "$text" qwen2_lora --adapter "$scratch/in/adapter_init"
+    [[ $text != target_modules* ]] || verdict "adapter: what to build" \
+        "$(grep '^next: build with gen RECIPE lora.targets=NAME' "$scratch/said" >/dev/null || tail -n 1 "$scratch/said")"
 done <<'END'
-sed -i 's/"r": 4/"r": 8/' adapter_config.json|83|adapter_config.json: r is 8, this binary was built for 4
+sed -i 's/"r": 4/"r": 8/' adapter_config.json|83|adapter_config.json: r is 8, this program was built for 4
+sed -i 's/"target_modules": \[/&"lm_head", /' adapter_config.json|83|target_modules has "*lm_head"*, which this program does not adapt
 echo '{' >adapter_config.json|88|adapter_config.json: line 2, byte 2: expected a key
 rm adapter_config.json|88|adapter_config.json: No such file
 rm adapter_model.safetensors|88|adapter_model.safetensors: No such file

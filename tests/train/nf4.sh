@@ -99,7 +99,7 @@ edited() {              # FILE SED: a copy with that file edited; lines that are
     LC_ALL=C sed -i "$2" "$scratch/moved/$1"
 }
 edited config.json ""
-refused "by a program with another base" 83 'this binary was built for lora.base = "same"; gen ' qwen2_lora
+refused "by a program with another base" 83 'this program was built for lora.base = "same"; gen ' qwen2_lora
 edited config.json 's/"nf4"/"fp4"/'
 refused FP4 83 'bnb_4bit_quant_type is fp4: supported is nf4; use the original model'
 edited config.json 's/load_in_4bit": true/load_in_4bit": false/; s/load_in_8bit": false/load_in_8bit": true/'
