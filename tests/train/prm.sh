@@ -278,7 +278,7 @@ while read -r name code text args; do
 done <<'END'
 no_meta_data 80 --meta-data_is_missing --data DIR/train.jsonl
 meta_data_by_their_flag 88 --meta-data:_.*not.jsonl:1 --data DIR/train.jsonl --meta-data DIR/not.jsonl
-arrays_of_ids 83 which_become_rows_of_tokens_to_mask,_but_this_binary_masks_none --data DIR/ids --meta-data DIR/meta.jsonl
+arrays_of_ids 83 which_become_rows_of_tokens_to_mask,_but_this_program_masks_none --data DIR/ids --meta-data DIR/meta.jsonl
 a_domain_rate 80 no_such_flag --data DIR/train.jsonl --domain-lr 1
 END
 # a sixth step: packed for it, the program has no place for its mark; a tokenizer without the mark
