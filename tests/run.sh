@@ -18,6 +18,7 @@ for name in $(compgen -e); do
     [[ " ${kept[*]} " == *" $name "* ]] || unset "$name"
 done
 umask 022
+ulimit -Sn 1024                         # as in a login shell, whoever runs this
 export LC_ALL=C.UTF-8 ONEDNN_MAX_CPU_ISA=${ONEDNN_MAX_CPU_ISA:-AVX2}
 # Threads that wait for each other sleep soon: on cores that others use too, spinning costs a lot.
 export GOMP_SPINCOUNT=${GOMP_SPINCOUNT:-1000}

@@ -45,8 +45,9 @@ typedef struct {
 /* Guesses the format of a file that starts with these bytes and is not a safetensors file, e.g.
  * "text"; NULL: unknown. */
 const char *st_looks_like(const void *head, size_t n);
-/* Opens and validates; the file stays open for st_read(). After an error *f is empty and needs no
- * st_close(). */
+/* Opens and validates; the file stays open for st_read(). Raises the soft limit of open files where
+ * it must; an error if the hard one leaves no room for later files. After an error *f is empty and
+ * needs no st_close(). */
 char *st_open(StFile *f, const char *path);
 /* The part of st_open() without I/O: parses the n bytes of JSON after the length word of a file of
  * file_size bytes. */

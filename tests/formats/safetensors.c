@@ -9,7 +9,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- safetensors: the vectors ---------------------------------------------------------------- */
@@ -156,6 +158,38 @@ static void check_headers(void)
     verdict("safetensors: 100,000 tensors", error ? error : t && t->begin == 8 + size + 54321 &&
             !st_find(&f, "t100000") ? NULL : "not found");
     st_close(&f);
+}
+
+/* Open files in numbers that data in many parts needs. */
+static void check_many_files(void)
+{
+    enum { SOFT = 128, FILES = 200 };
+    static StFile f[FILES];
+    struct rlimit was, limit;
+    char *path = with_header("one", "{}", 2, PLAIN, 0), *error = NULL;
+    int n = 0;
+    getrlimit(RLIMIT_NOFILE, &was);
+    limit = (struct rlimit){SOFT, was.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    while (n < FILES && !(error = st_open(&f[n], path)))
+        n++;
+    verdict("safetensors: more open files than the soft limit", error);
+    for (int i = 0; i < n; i++)
+        st_close(&f[i]);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {                            /* a hard limit cannot be raised again */
+        limit = (struct rlimit){SOFT, SOFT};
+        setrlimit(RLIMIT_NOFILE, &limit);
+        for (n = 0, error = NULL; n < FILES && !(error = st_open(&f[n], path)); n++)
+            ;
+        _exit(error && n > 40 && n < SOFT - 60 && !strncmp(error, path, strlen(path)) &&
+              strstr(error, "files are open: raise ulimit -n") ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    verdict("safetensors: the hard limit leaves room for later files", status ? "not so" : NULL);
+    setrlimit(RLIMIT_NOFILE, &was);
 }
 
 /* ---- safetensors: against the reference library ---------------------------------------------- */
@@ -403,6 +437,7 @@ static void check_folders(void)
 void check_safetensors(const char *folder)
 {
     check_headers();
+    check_many_files();
     check_reference(folder);
     check_writer();
     check_others();
