@@ -21,7 +21,7 @@
 enum {
     ATTENTION_D = 256,           /* largest head */
     ATTENTION_LINE = 64 / sizeof(act_t), /* elements of a cache line */
-    ATTENTION_AHEAD = 8          /* lines of an array that are fetched at once */
+    ATTENTION_AHEAD = 8          /* lines of an array that are fetched at once, at most */
 };
 
 _Static_assert(ATTENTION_ROOM == ATTENTION_BLOCK * ATTENTION_D, "a block of the largest head");
@@ -165,10 +165,14 @@ static inline void attention_add_qkv_(AttentionAhead *a, const act_t *x, int64_t
     attention_add_(a, x + (k + KV) * D, row);
 }
 
-/* Fetches the next lines of each array. */
+/* Fetches the next lines of each array, D in all: a core has room for some 20 lines on their way,
+ * and the product that follows, which hides them, takes as long as D is wide. */
 static inline void attention_ahead_(AttentionAhead *a)
 {
-    for (int lines = ATTENTION_AHEAD; a->arrays > 0 && lines > 0 && a->d < a->D; lines--) {
+    if (!a->arrays)
+        return;
+    const int64_t each = a->D / a->arrays, most = each < ATTENTION_AHEAD ? each : ATTENTION_AHEAD;
+    for (int64_t lines = most > 1 ? most : 1; lines > 0 && a->d < a->D; lines--) {
         for (int k = 0; k < a->arrays; k++)
             __builtin_prefetch(a->x[k] + a->i * a->stride[k] + a->d, 0, 2);
         if (++a->i == a->n)
