@@ -109,18 +109,19 @@ static void select_objective(const Flags *f, const ObjectiveCommand *c, bool loa
             *to = (Selected){.of_objective = c->run, .loads_weights = loads_weights};
 }
 
-static Selected select_command(const Flags *f)
+/* *flag: that of the command; -1: training. */
+static Selected select_command(const Flags *f, int *flag)
 {
     Selected command = {NULL};
-    int flag = -1;
-    select_objective(f, objective_hooks.commands, true, &command, &flag);
+    *flag = -1;
+    select_objective(f, objective_hooks.commands, true, &command, flag);
 //@ if hook_without_weights
-    select_objective(f, objective_hooks.without_weights, false, &command, &flag);
+    select_objective(f, objective_hooks.without_weights, false, &command, flag);
 //@ end
     for (const Command *c = program_commands; c->run; c++)
-        if (chosen(f, c->flag, &flag))
+        if (chosen(f, c->flag, flag))
             command = (Selected){.of_program = c->run, .loads_weights = c->loads_weights};
-    flags_check_readers(f, flag, command.loads_weights);
+    flags_check_readers(f, *flag, command.loads_weights);
     return command;
 }
 
@@ -174,7 +175,7 @@ int main(int argc, char **argv)
         puts(f->out);
         return output_done(EXIT_OK);
     }
-    const Selected command = select_command(f);
+    const Selected command = select_command(f, &run.command);
     const bool trains = !command.of_objective && !command.of_program;
     if (f->where) {
         printf("%s\n%s", f->out, trains ? "trains\n" : "");

@@ -211,7 +211,11 @@ cJSON *checkpoint_state(const Checkpoints *c, const Model *m, int64_t step, cons
     for (int i = 0; i < FLAG_COUNT; i++)
         if (flags_sticky(i)) {
             char *text = flags_text(c->flags, i);
-            cJSON_AddStringToObject(flags, flags_name(i), text);
+            if (flags_repeats(i))
+                cJSON_AddItemToObject(flags, flags_name(i), cJSON_CreateStringArray(
+                    c->flags->many[i], (int)flags_many(c->flags, i)));
+            else
+                cJSON_AddStringToObject(flags, flags_name(i), text);
             free(text);
         }
     if (m->adapter_json) {

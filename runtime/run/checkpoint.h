@@ -61,6 +61,9 @@ bool checkpoint_find(Checkpoints *c, const Model *m);
  * are reported as CHANGED ON RESUME. Call only after checkpoint_find() returned true. Returns the
  * changes as malloc'ed text, or NULL. */
 char *checkpoint_flags(const Checkpoints *c, Flags *f);
+/* Sets the flags of flags_of_run() that were not given to the values of the checkpoint, if one was
+ * found, and notes those that change. command: its flag. */
+void checkpoint_flags_of_run(const Checkpoints *c, Flags *f, int command);
 /* True if a checkpoint was found and recorded another value of this flag. */
 bool checkpoint_changes(const Checkpoints *c, const Flags *f, int flag);
 

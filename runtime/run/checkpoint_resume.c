@@ -447,19 +447,66 @@ void checkpoint_written(Checkpoints *c, int64_t step)
 
 /* ---- what must agree ------------------------------------------------------------------------ */
 
-/* Returns the flag's value in the checkpoint found; NULL: none. */
-static const char *flag_saved(const Checkpoints *c, int flag)
+/* Returns the flag's value in the checkpoint found, as flags_text() writes it, malloc'ed; NULL:
+ * none. */
+static char *flag_saved(const Checkpoints *c, int flag)
 {
-    return cJSON_GetStringValue(json_get(json_get(c->file, "flags"), flags_name(flag)));
+    const cJSON *saved = json_get(json_get(c->file, "flags"), flags_name(flag)), *item;
+    const char *text = cJSON_GetStringValue(saved);
+    if (!flags_repeats(flag) || !cJSON_IsArray(saved))
+        return text && !flags_repeats(flag) ? format("%s", text) : NULL;
+    char *all = format("%s", "");
+    cJSON_ArrayForEach(item, saved) {
+        const char *one = cJSON_GetStringValue(item);
+        char *longer = format("%s%s%s", all, item == saved->child ? "" : ", ", one ? one : "");
+        free(all);
+        all = longer;
+    }
+    return all;
 }
 
 bool checkpoint_changes(const Checkpoints *c, const Flags *f, int flag)
 {
-    const char *saved = flag_saved(c, flag);
-    char *now = flags_text(f, flag);
+    char *saved = flag_saved(c, flag), *now = flags_text(f, flag);
     const bool other = saved && strcmp(now, saved);
-    free(now);
+    free(saved), free(now);
     return other;
+}
+
+/* Sets a flag to its value in the checkpoint found, which has one; lives as long as c. */
+static void restore_flag(const Checkpoints *c, Flags *f, int i)
+{
+    const cJSON *saved = json_get(json_get(c->file, "flags"), flags_name(i)), *item;
+    char *error = NULL;
+    if (flags_repeats(i)) {
+        flags_clear(f, i);
+        cJSON_ArrayForEach(item, saved)
+            if (cJSON_IsString(item))
+                flags_add(f, i, item->valuestring);
+    } else {
+        error = flags_set(f, i, saved->valuestring);
+    }
+    if (error)
+        die(EXIT_MISMATCH, "%s/train_state.json: %s: %s", c->found, flags_name(i), error);
+}
+
+void checkpoint_flags_of_run(const Checkpoints *c, Flags *f, int command)
+{
+    char *taken = NULL;
+    for (int i = 0; c->found && i < FLAG_COUNT; i++) {
+        char *saved = flags_of_run(i, command) && !f->given[i] ? flag_saved(c, i) : NULL;
+        if (saved && checkpoint_changes(c, f, i)) {
+            restore_flag(c, f, i);
+            char *spelt = flags_spelt(i), *longer = format("%s%s%s %s", taken ? taken : "",
+                                                           taken ? ", " : "", spelt, saved);
+            free(spelt), free(taken);
+            taken = longer;
+        }
+        free(saved);
+    }
+    if (taken)
+        note("as in the run of %s: %s", c->found, taken);
+    free(taken);
 }
 
 char *checkpoint_flags(const Checkpoints *c, Flags *f)
@@ -467,8 +514,8 @@ char *checkpoint_flags(const Checkpoints *c, Flags *f)
     REQUIRE(c->found);
     char *changes = NULL;
     for (int i = 0; i < FLAG_COUNT; i++) {
-        const char *saved = flag_saved(c, i);
-        if (!saved || !flags_sticky(i))
+        char *saved = flags_sticky(i) ? flag_saved(c, i) : NULL;
+        if (!saved)
             continue;
         if (f->given[i]) {
             char *now = flags_text(f, i);
@@ -480,11 +527,10 @@ char *checkpoint_flags(const Checkpoints *c, Flags *f)
                 changes = longer;
             }
             free(now);
-            continue;
+        } else {
+            restore_flag(c, f, i);
         }
-        char *error = flags_set(f, i, saved);
-        if (error)
-            die(EXIT_MISMATCH, "%s/train_state.json: %s: %s", c->found, flags_name(i), error);
+        free(saved);
     }
     return changes;
 }

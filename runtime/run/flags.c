@@ -48,6 +48,16 @@ static const struct { int flag; const char *objective, *doc; } docs[] = {
     { 0, NULL, NULL }
 };
 
+static const bool repeats[FLAG_COUNT] = {
+#define MANY(flag) [FLAG_##flag] = true,
+#include "runtime/run/flags.def"
+};
+
+static const bool makes_records[FLAG_COUNT] = {
+#define RECORDS(flag) [FLAG_##flag] = true,
+#include "runtime/run/flags.def"
+};
+
 const char *flags_objective;
 
 const char *flags_doc(int i)
@@ -209,9 +219,36 @@ int64_t flags_many(const Flags *f, int i)
     return n;
 }
 
+bool flags_repeats(int i)
+{
+    return repeats[i];
+}
+
+void flags_clear(Flags *f, int i)
+{
+    free(f->many[i]);
+    f->many[i] = NULL;
+}
+
+void flags_add(Flags *f, int i, const char *text)
+{
+    const int64_t n = flags_many(f, i);
+    f->many[i] = realloc(f->many[i], sizeof *f->many[i] * (size_t)(n + 2));
+    if (!f->many[i])
+        die(EXIT_INTERNAL, "out of memory for the values of --%s", flags_row[i].name);
+    f->many[i][n] = text;
+    f->many[i][n + 1] = NULL;
+}
+
 bool flags_sticky(int i)
 {
     return flags_row[i].recipe == 2;
+}
+
+bool flags_of_run(int i, int command)
+{
+    return command >= 0 && makes_records[i] && flags_has(i) &&
+           names_listed(FLAGS_EVALUATES, flags_row[command].name) && flags_reads(i, command, true);
 }
 
 int flags_find(const char *name)
@@ -258,6 +295,18 @@ char *flags_set(Flags *f, int i, const char *text)
     return NULL;
 }
 
+/* Returns the values of a MANY flag, "a, b"; malloc'ed. */
+static char *values_of(const Flags *f, int i)
+{
+    char *text = format("%s", "");
+    for (int64_t k = 0, n = flags_many(f, i); k < n; k++) {
+        char *longer = format("%s%s%s", text, k ? ", " : "", f->many[i][k]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
 char *flags_text(const Flags *f, int i)
 {
     const void *at = (const char *)f + flags_row[i].offset;
@@ -275,7 +324,7 @@ char *flags_text(const Flags *f, int i)
     case TYPE_FLOAT:
         return number_text(*(const double *)at);
     case TYPE_STRING:
-        return format("%s", *(const char *const *)at);
+        return repeats[i] ? values_of(f, i) : format("%s", *(const char *const *)at);
     }
     return NULL;
 }
@@ -296,11 +345,6 @@ char *flags_common(const Flags *f, int i)
     if (flags_row[i].differs)
         return NULL;
     char *text = flags_text(f, i), *common;
-    for (int64_t k = flags_many(f, i) - 1; k > 0; k--) {
-        char *longer = format("%s\n%s", f->many[i][k - 1], text);
-        free(text);
-        text = longer;
-    }
     if (is_path(&flags_row[i], text))
         common = format("%s", *text ? "a path" : "not given");
     else

@@ -12,6 +12,9 @@
 
 #include "runtime/run/built.h"
 
+/* Commands that measure finished weights on raw data. */
+#define FLAGS_EVALUATES "eval_only|answers|perplexity|loglik|score|best_of_n"
+
 typedef bool FlagBOOL;
 typedef int64_t FlagINT;
 typedef int64_t FlagEVERY;       /* steps; 0: never; negative: epochs */
@@ -70,9 +73,15 @@ double flags_number(const Flags *f, int i);
 const char *flags_word(const Flags *f, int i);
 /* Returns true if a resumed run keeps the checkpoint's value of flag i. */
 bool flags_sticky(int i);
-/* Returns the value of flag i as malloc'ed text that flags_set() reads back to the same bits. */
+/* Returns true if this command, a flag, takes the value of flag i from the run whose weights it
+ * loads, unless it is given: rows RECORDS. */
+bool flags_of_run(int i, int command);
+/* Returns the value of flag i as malloc'ed text that flags_set() reads back to the same bits; of a
+ * MANY flag all values, "a, b", to show and to compare. */
 char *flags_text(const Flags *f, int i);
-/* Number of times a MANY flag was given. */
+/* Returns true for a MANY flag. */
+bool flags_repeats(int i);
+/* Number of values of a MANY flag. */
 int64_t flags_many(const Flags *f, int i);
 /* Returns what must be equal on all ranks, malloc'ed: the flag's value and whether it was given;
  * for a path, only whether there is one. NULL: ranks may differ. */
@@ -80,6 +89,10 @@ char *flags_common(const Flags *f, int i);
 /* Sets flag i from text as typed, without marking it given; for a STRING, text must outlive f.
  * Returns NULL, or a malloc'ed "must be ..., got ...". */
 char *flags_set(Flags *f, int i, const char *text);
+/* Makes the list of a MANY flag empty. */
+void flags_clear(Flags *f, int i);
+/* Appends a value, which must outlive f, to the list of a MANY flag. */
+void flags_add(Flags *f, int i, const char *text);
 /* Returns the index of a flag name in any spelling, or -1. */
 int flags_find(const char *name);
 /* flags_steps(): an EVERY value in steps. flags_due(): whether an action with that interval is due

@@ -27,11 +27,6 @@ static const char *const empty[FLAG_COUNT] = {
 #include "runtime/run/flags.def"
 };
 
-static const bool repeats[FLAG_COUNT] = {
-#define MANY(flag) [FLAG_##flag] = true,
-#include "runtime/run/flags.def"
-};
-
 /* True if programs of some objective have this flag. */
 static bool is_flag(const char *name)
 {
@@ -136,17 +131,6 @@ typedef struct {
     int nleft;
 } Line;
 
-/* Appends the value of flag k to the list of a flag that may be given several times. */
-static void add_text(Flags *f, int k)
-{
-    const int64_t n = flags_many(f, k);
-    f->many[k] = realloc(f->many[k], sizeof *f->many[k] * (size_t)(n + 2));
-    if (!f->many[k])
-        die(EXIT_INTERNAL, "out of memory for the command line");
-    f->many[k][n] = flags_word(f, k);
-    f->many[k][n + 1] = NULL;
-}
-
 /* True if the value is a list with commas; two different lists for one flag are an error. */
 static bool is_list(int k)
 {
@@ -154,9 +138,18 @@ static bool is_list(int k)
     return n > 4 && !strcmp(flags_row[k].metavar + n - 4, ",...");
 }
 
+/* Returns the last value of flag k; malloc'ed. */
+static char *last_text(const Flags *f, int k)
+{
+    return flags_repeats(k) ? format("%s", flags_word(f, k)) : flags_text(f, k);
+}
+
 static void set(Line *l, int k, const char *name, const char *value)
 {
-    char *before = l->f->given[k] ? flags_text(l->f, k) : NULL;
+    const bool again = flags_repeats(k);
+    if (again && !l->f->given[k])
+        flags_clear(l->f, k);    /* the recipe's */
+    char *before = l->f->given[k] ? last_text(l->f, k) : NULL;
     const bool none = !*value && empty[k];
     value = none ? empty[k] : value;
     char *error = flags_set(l->f, k, value);
@@ -165,20 +158,20 @@ static void set(Line *l, int k, const char *name, const char *value)
     if (!*value && !none)
         die(EXIT_CONFIG, "--%s: is empty, needs %s; is a shell variable unset?", name,
             flags_row[k].metavar);
-    char *now = flags_text(l->f, k);
+    char *now = last_text(l->f, k);
     if (before && !names_same(l->f->by[k], name) && strcmp(before, now))
         die(EXIT_CONFIG, "--%s %s and --%s %s are the same flag: give one of them", l->f->by[k],
             before, name, now);
     if (before && is_list(k) && strcmp(before, now))
         die(EXIT_CONFIG, "--%s is given twice, %s and %s: give one list, --%s %s,%s", name, before,
             now, name, before, now);
-    if (before && !repeats[k] && strcmp(before, now))
+    if (before && !again && strcmp(before, now))
         remark(&l->f->remark[1], "given twice, the last one holds: ",
                format("--%s %s and %s", name, before, now));
     snprintf(l->f->by[k], sizeof l->f->by[k], "%s", name);
     l->f->given[k] = true;
-    if (repeats[k])
-        add_text(l->f, k);
+    if (again)
+        flags_add(l->f, k, flags_word(l->f, k));
     free(before);
     free(now);
 }
@@ -504,6 +497,8 @@ void flags_parse(Flags *f, const Made *made, const FlagDefault *defaults, int ar
         char *error = flags_set(f, k, defaults->value);
         if (error)
             die(EXIT_CONFIG, "recipe, run.%s: %s", defaults->name, error);
+        if (flags_repeats(k))
+            flags_add(f, k, flags_word(f, k));
     }
     argv = positions(argc, argv);
     note_renamed(f, argc, argv);

@@ -391,7 +391,8 @@ static double *weights_of(const Flags *f)
 {
     int files, n = 0;
     double sum = 0;
-    if (!*f->data_weights)
+    const bool given = f->given[FLAG_data_weights];
+    if (!*f->data_weights || (!*f->data && !given))
         return NULL;
     if (!*f->data)
         die(EXIT_CONFIG, "--data-weights applies to the files of --data, which is missing");
@@ -409,6 +410,10 @@ static double *weights_of(const Flags *f)
         at = strchr(at, ',');
         at += at != NULL;
     }
+    if (n != files && !given)
+        die(EXIT_CONFIG, "--data-weights %.200s, a default here, are for %d files, but --data is "
+                         "%d: name the same files, or validate on --eval-data FILE",
+            f->data_weights, n, files);
     if (files == 1)
         die(EXIT_CONFIG,
             "--data-weights %.200s: --data is one file, %s: leave them out, or give several "
@@ -435,13 +440,17 @@ static double *weights_of(const Flags *f)
     return weight;
 }
 
-/* Sets how data_open() splits --data into training and validation data. */
+/* Sets how data_open() splits --data into training and validation data. A resumed run must get the
+ * split it began with, so the share itself decides, not whether it was given this time. */
 static void divide(const Flags *f, DataShape *of)
 {
     const double share = share_of(f);
+    double last = 1;             /* the objective's own validation share */
+    for (size_t i = 0; i < sizeof of->split / sizeof *of->split; i++)
+        last -= of->split[i];
     of->most = f->max_samples;
     of->take = 0;
-    if (f->given[FLAG_eval_share] || !(of->split[0] > 0) || !(share > 0)) {
+    if (!(of->split[0] > 0) || fabs(share - last) > 1e-6) {
         memset(of->split, 0, sizeof of->split);
         of->split[0] = share > 0 ? 1 - share : 0;
     }
@@ -487,7 +496,7 @@ static void check_made(const Flags *f)
             "--loss-on: %s is packed, with the targets of gen pack --loss-on: leave it out, or "
             "give the raw file",
             file[0]);
-    if (flags_many(f, FLAG_template_var) && n && !pack_is_raw(file[0]))
+    if (f->given[FLAG_template_var] && n && !pack_is_raw(file[0]))
         die(EXIT_CONFIG,
             "--template-var: %s is packed, with the variables of gen pack --template-var: leave it "
             "out, or give the raw file",

@@ -58,6 +58,7 @@ static void find_finished(Run *r)
 //@ unless hook_wants_start
     initial_finished(&r->checkpoints, &r->flags, &model, false);
 //@ end
+    checkpoint_flags_of_run(&r->checkpoints, &r->flags, r->command);
 //@ if uses_tokens
     take_tokenizer(r);
 //@ end
@@ -102,14 +103,19 @@ static int eval_only(Run *r)
     if (!records_validate(f) && f->eval_share > 0)
         die(EXIT_CONFIG, "--eval-only: --eval-share validates on the last %g of --data, which is "
             "missing; add --data FILE or --eval-data FILE", f->eval_share);
-    if (!records_validate(f))
-        die(EXIT_CONFIG, "--eval-only needs --eval-data FILE, or --data FILE and --eval-share X");
+    const char *none = "--eval-only needs --eval-data FILE, or --data FILE and --eval-share X";
+    if (!records_validate(f) && !*f->data)
+        die(EXIT_CONFIG, "%s", none);
 //@ end
 //@ unless uses_held_out
     if (!*f->eval_data)
         die(EXIT_CONFIG, "--eval-only needs --eval-data FILE");
 //@ end
     find_finished(r);
+//@ if uses_held_out
+    if (!records_validate(f))
+        die(EXIT_CONFIG, "%s", none);
+//@ end
     open_data(r);
     load_found(r);
 //@ if hook_loaded

@@ -22,6 +22,7 @@ enum {
 typedef struct {
     Flags flags;
     Data train, eval;
+    int command;                 /* its flag; -1: trains */
     bool trains, evaluates;      /* there are records to train on, to validate on */
     Checkpoints checkpoints;
     Log log;

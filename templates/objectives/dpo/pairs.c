@@ -39,7 +39,6 @@ static DataShape shape = {.kind = "@KIND@", .T = T, .vocab = V, .parts = parts, 
                           .takes = takes,
 //@ end
                           .split = {0.85, 0.10}, .whole = true};
-static const double eval_share = 0.05;   /* default of --eval-share */
 
 static void open_splits(const Data *train, const Data *eval)
 {
@@ -135,8 +134,6 @@ void objective_open(const Flags *f, Data *train, Data *eval)
     static const FormatCode *const formats[] = {&pairs_format, NULL};
     const RecordRules rules = {.format = "pairs", .formats = formats, .system = system};
     flags = f;
-    if (f->eval_share != eval_share)
-        memset(shape.split, 0, sizeof shape.split);
     if (f->given[FLAG_stop_margin] && f->stop_margin > 0 && !records_validate(f))
         die(EXIT_CONFIG, "--stop-margin: this run has no validations; add --eval-data FILE or "
             "--eval-share X");
