@@ -41,6 +41,9 @@ static void set_threads(const Flags *f)
     }
     if (threads)
         omp_set_num_threads(threads);
+    if (f->threads > omp_get_num_procs())
+        note("--threads %lld is more than the %d CPUs here and slower; leave it out",
+             (long long)f->threads, omp_get_num_procs());
     const int cpus = omp_get_num_procs(), most = cpus > THREADS_MOST ? cpus : THREADS_MOST;
     if (omp_get_max_threads() > most)
         die(EXIT_CONFIG, "%s asks for %d threads on %d CPUs; use at most %d",
