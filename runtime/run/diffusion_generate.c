@@ -27,10 +27,25 @@ static void *room(int64_t n, size_t size)
 
 enum { LENGTH = 128 };           /* default length after a prompt, if there is room */
 
-/* Returns the tokens of a block, at most `most`, and the number of blocks after a prompt, in texts
- * of `places` positions; EXIT_CONFIG if they do not fit. */
-static int64_t blocks_of(int64_t positions, int64_t most, const Flags *f, int64_t *length,
-                         int64_t *block)
+/* Ends the program, as the length is no multiple of the block, with values that are and that fit
+ * after a prompt of `before` tokens. */
+static void die_multiple(int64_t positions, int64_t before, int64_t length, int64_t block)
+{
+    const int64_t left = positions - before, fits = length < left ? length : left;
+    char *advice = fits >= block    ? format("; try --gen-length %" PRId64, fits / block * block)
+                   : fits == length ? format("; try --gen-block %" PRId64, length)
+                   : fits > 0       ? format("; try --gen-length %" PRId64 " --gen-block %" PRId64,
+                                             fits, fits)
+                                    : format("%s", "");
+    die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
+        " tokens%s", length, block, advice);
+}
+
+/* Returns the number of blocks after a prompt of `before` tokens, in texts of `positions`
+ * positions; *length: all their tokens, *block: those of a block, at most `most`. EXIT_CONFIG if
+ * they do not fit. */
+static int64_t blocks_of(int64_t positions, int64_t before, int64_t most, const Flags *f,
+                         int64_t *length, int64_t *block)
 {
     const int64_t half = positions > 1 ? positions / 2 : 1;
     *block = f->gen_block ? f->gen_block : most;
@@ -46,11 +61,8 @@ static int64_t blocks_of(int64_t positions, int64_t most, const Flags *f, int64_
         *block = *length;
     if (!f->given[FLAG_gen_length])
         *length = (*length + *block - 1) / *block * *block;
-    if (*length % *block)        /* less needs no more room than the given length */
-        die(EXIT_CONFIG, "--gen-length %" PRId64 " is not a multiple of the blocks of %" PRId64
-            " tokens; try --gen-%s %" PRId64, *length, *block,
-            *length > *block ? "length" : "block",
-            *length > *block ? *length / *block * *block : *length);
+    if (*length % *block)
+        die_multiple(positions, before, *length, *block);
     return *length / *block;
 }
 
@@ -67,14 +79,15 @@ static int64_t steps_of(const Flags *f, int64_t blocks, int64_t block)
 
 void diffusion_check(const Flags *f, int64_t positions, int64_t most)
 {
-    int64_t length, block, blocks = blocks_of(positions, most, f, &length, &block);
+    int64_t length, block, blocks = blocks_of(positions, 0, most, f, &length, &block);
     steps_of(f, blocks, block);
 }
 
 DiffusionGenerate diffusion_settings(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
-                                     int64_t mask, const char *flag)
+                                     int64_t mask, const char *flag, int64_t before)
 {
-    int64_t length, block, blocks = blocks_of(d->positions, d->block, f, &length, &block);
+    int64_t length, block,
+        blocks = blocks_of(d->positions, before, d->block, f, &length, &block);
     if (mask < 0)
         mask = tokenizer_mask(t);
     if (mask < 0)
@@ -108,6 +121,7 @@ typedef struct {
     const DiffusionSampler *d;
     DiffusionGenerate g;
     Tokenizer *t;
+    bool continues;              /* the text; otherwise its mask tokens are filled */
     ChatStyle *style;            /* of messages; NULL: no prompt has any */
     bool windows;                /* the model was trained on text windows; otherwise on answers to
                                     prompts */
@@ -117,7 +131,7 @@ typedef struct {
  * the tokens that begin one; if it has mask tokens itself, with those around a whole text. */
 static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
 {
-    const bool continues = a->g.length > 0;
+    const bool continues = a->continues;
     if (!p->text)
         return continues ? style_prompt(a->style, a->t, p->messages, p->tools, e)
                       : format("messages: needs --gen-length above 0, for the answer");
@@ -136,22 +150,35 @@ static char *prompt_ids(const Asked *a, const Prompt *p, Encoded *e)
     return NULL;
 }
 
-/* Returns a prompt as a sequence: its *n tokens followed by masked ones; or, with gaps, the
- * tokenizer's mask tokens replaced by the model's. */
-static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64_t *n)
+/* Returns that n tokens and those to generate do not fit, with a length in whole blocks, or a
+ * shorter block, that does; malloc'ed. */
+static char *no_room(int64_t positions, int64_t n, int64_t length, int64_t block)
+{
+    const int64_t left = positions - n, whole = left / block * block;
+    char *error = format("the text has %" PRId64 " tokens and --gen-length is %" PRId64
+                         "; this program has room for %" PRId64, n, length, positions),
+         *advice = left <= 0 ? format(": shorten the text")
+                   : whole   ? format(": try --gen-length %" PRId64, whole)
+                             : format(": try --gen-length %" PRId64 " --gen-block %" PRId64, left,
+                                      left),
+         *all = format("%s%s", error, advice);
+    free(error), free(advice);
+    return all;
+}
+
+/* Sets the sequence of a prompt: its tokens followed by masked ones; or, with gaps, the tokenizer's
+ * mask tokens replaced by the model's. */
+static char *lay_out(const Asked *a, const Encoded *e, DiffusionText *text)
 {
     const DiffusionGenerate *g = &a->g;
     const DiffusionSampler *d = a->d;
-    Encoded e = {0};
-    char *error = prompt_ids(a, p, &e);
-    if (error)
-        return error;
-    *n = (int64_t)e.n;
-    text->n = *n + g->length;
+    const int64_t n = (int64_t)e->n;
+    char *error = NULL;
+    text->n = n + g->length;
     text->token = room(text->n, sizeof *text->token);
     int64_t hidden = 0;
     for (int64_t i = 0; i < text->n; i++) {
-        int32_t id = i < *n ? e.id[i] : g->how.rule.mask;
+        int32_t id = i < n ? e->id[i] : g->how.rule.mask;
         if (id >= 0 && id == tokenizer_mask(a->t))
             id = g->how.rule.mask;
         if (id < 0 || id >= d->vocab)
@@ -159,7 +186,6 @@ static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64
         hidden += id == g->how.rule.mask;
         text->token[i] = id;
     }
-    encoded_free(&e);
     if (error)
         return error;
     if (!hidden)
@@ -167,9 +193,7 @@ static char *lay_out(const Asked *a, const Prompt *p, DiffusionText *text, int64
     if (g->length && hidden > g->length)
         return format("the text has mask tokens: fill them with --gen-length 0");
     if (text->n > d->positions)
-        return format("the text has %" PRId64 " tokens and --gen-length is %" PRId64
-                      "; this program has room for %" PRId64 "%s", *n, g->length, d->positions,
-                      *n < d->positions ? ": try a shorter --gen-length" : "");
+        return no_room(d->positions, n, g->length, g->how.block);
     return NULL;
 }
 
@@ -241,41 +265,52 @@ static void note_cost(const DiffusionSampler *d, const DiffusionCost *c)
     free(seconds), free(all), free(inside);
 }
 
+/* Ends the program if there is an error with this prompt. */
+static void refuse(const Flags *f, const Prompt *p, const char *error)
+{
+    if (error && *f->generate_file)
+        die(EXIT_DATA, "%s:%" PRId64 ": %s", f->generate_file, p->line, error);
+    if (error)
+        die(EXIT_CONFIG, "--generate: %s", error);
+}
+
 int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, bool windows,
                     const char *const folder[], int nfolders)
 {
     const bool file = *f->generate_file;
     const char *flag = file ? "--generate-file" : "--generate";
     Tokenizer *t = vocabulary_load(flag, records_tokenizer(f), folder, nfolders, d->vocab);
-    Asked a = {.d = d, .g = diffusion_settings(d, f, t, mask, flag), .t = t, .windows = windows};
-    int64_t n;
+    Asked a = {.d = d, .t = t, .continues = f->gen_length != 0, .windows = windows};
+    int64_t n, longest = 0;
     Prompt *prompt = file ? prompts_read(flag, f->generate_file, f->ignore_keys, &n)
                           : prompts_given(f, &n);
     DiffusionText *text = room(n, sizeof *text);
-    int64_t *tokens = room(n, sizeof *tokens);
+    Encoded *encoded = room(n, sizeof *encoded);
     DiffusionCost cost = {0};
     for (int64_t i = 0; i < n; i++) {
         if (prompt[i].messages && !a.style)
             a.style = style_open(flag, f, t, folder, nfolders);
-        char *error = lay_out(&a, &prompt[i], &text[i], &tokens[i]);
+        refuse(f, &prompt[i], prompt_ids(&a, &prompt[i], &encoded[i]));
+        longest = (int64_t)encoded[i].n > longest ? (int64_t)encoded[i].n : longest;
+    }
+    a.g = diffusion_settings(d, f, t, mask, flag, longest);
+    for (int64_t i = 0; i < n; i++) {
+        refuse(f, &prompt[i], lay_out(&a, &encoded[i], &text[i]));
         text[i].number = i;
-        if (error && file)
-            die(EXIT_DATA, "%s:%" PRId64 ": %s", f->generate_file, prompt[i].line, error);
-        if (error)
-            die(EXIT_CONFIG, "--generate: %s", error);
     }
     if (!a.style)
         style_unused(flag, f);
     diffusion_parts(d, &a.g.how, text, n, &cost);
     for (int64_t i = 0; i < n; i++) {
         if (world.rank == 0)
-            print_text(&a, &prompt[i], &text[i], tokens[i], file);
+            print_text(&a, &prompt[i], &text[i], (int64_t)encoded[i].n, file);
         free(text[i].token);
+        encoded_free(&encoded[i]);
     }
     note_cost(d, &cost);
     prompts_free(prompt, n);
     style_free(a.style);
-    free(text), free(tokens);
+    free(text), free(encoded);
     tokenizer_free(t);
     return EXIT_OK;
 }
@@ -330,7 +365,7 @@ char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t m
                             const char *tokenizer, const DataRow *row, int64_t step)
 {
     Tokenizer *t = vocabulary_load("--eval-sample", tokenizer, NULL, 0, d->vocab);
-    DiffusionGenerate g = diffusion_settings(d, f, t, mask, "--eval-sample");
+    DiffusionGenerate g = diffusion_settings(d, f, t, mask, "--eval-sample", 0);
     int64_t n = 0;
     while (row->mask && n < row->n && !row->mask[n])
         n++;

@@ -257,15 +257,20 @@ verdict "characters of other data, refused" "$(grep -q 'checkpoint-3: data: file
     >"$scratch/log" 2>&1
 verdict "characters of other data" "$(grep -q '^step 4/4 ' "$scratch/log" || tail -n 2 "$scratch/log")"
 # the length, or the block, that a message advises is accepted
-for words in '10 4 length 8' '3 4 block 3'; do
-    read -r length block flag advised <<<"$words"
-    ask=("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --generate what)
-    "${ask[@]}" --gen-length $length --gen-block $block >"$scratch/log" 2>&1
-    verdict "advice for --gen-length $length" "$(grep -q "try --gen-$flag $advised\$" "$scratch/log" ||
-        tail -n 2 "$scratch/log")"
-    "${ask[@]}" --gen-length $length --gen-block $block --gen-$flag $advised >"$scratch/log" 2>&1 ||
-        verdict "advice for --gen-length $length" "$(tail -n 2 "$scratch/log")"
-done
+while read -r length block text advised; do
+    ask=("$work/mdm_masked.bf16/run.sh" --out "$scratch/raw" --generate "$text" --gen-length $length --gen-block $block)
+    "${ask[@]}" >"$scratch/log" 2>&1
+    verdict "advice for --gen-length $length" "$(grep -q -- "try $advised\$" "$scratch/log" || tail -n 2 "$scratch/log")"
+    # shellcheck disable=SC2086
+    "${ask[@]}" $advised >"$scratch/log" 2>&1 || verdict "advice for --gen-length $length" "$(tail -n 2 "$scratch/log")"
+done <<'END'
+10 4 what --gen-length 8
+3 4 what --gen-block 3
+30 7 whats --gen-length 21
+28 7 whats --gen-length 21
+30 7 aaaaaaaaaaaaaaaaaaaaaaaaaaaa --gen-length 3 --gen-block 3
+28 7 aaaaaaaaaaaaaaaaaaaaaaaaaaaa --gen-length 3 --gen-block 3
+END
 rm -rf "$scratch/resumed"
 # --eval-share goes on with the run, so that a flag of validations is not refused
 cp -r "$scratch/raw" "$scratch/resumed"
