@@ -282,7 +282,8 @@ ChatStyle *style_open(const char *flag, const Flags *f, const Tokenizer *t,
         error = open_folder(s, tokenizer, t, &why);
     }
     if (error)
-        die(EXIT_CONFIG, "%s: %s", *f->chat_format ? "--chat-format" : flag, error);
+        die(EXIT_CONFIG, "%s: %s%s", *f->chat_format ? "--chat-format" : flag, error,
+            strcmp(flag, "--chat") ? "" : "; --sample TEXT continues a text without one");
     if (flags_many(f, FLAG_template_var)) {
         s->chat = NULL;
         error = s->render ? render_set(s->render, f->many[FLAG_template_var])
