@@ -50,7 +50,7 @@ void objective_step(int64_t step, int64_t micro, double *sum)
 }
 
 /* Also evaluates as many training records, the first ones: --stop-margin looks at both. Samples and
- * tokens, whose rates are reported, are those of both. */
+ * tokens are those of the validation records, as TRL counts them. */
 void objective_validate(Data *d, int64_t batches, double *sum)
 {
     double train[EVAL_METRICS] = {0};
@@ -64,8 +64,6 @@ void objective_validate(Data *d, int64_t batches, double *sum)
     sum[EVAL_train_margin] = train[EVAL_margin];
     sum[EVAL_train_accuracy] = train[EVAL_accuracy];
     sum[EVAL_seen] = train[EVAL_pairs];
-    sum[EVAL_samples] += train[EVAL_samples];
-    sum[EVAL_tokens] += train[EVAL_tokens];
 }
 
 /* --stop-margin X, in log-probabilities: the margin without the factor beta. */

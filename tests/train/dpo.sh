@@ -47,14 +47,14 @@ verdict "margin of training in other portions" "$("$work/dpo_mean.3x2x1/run.sh" 
     { x = of($0); sub(/}.*/, "", $0); y = of($0); same = y != 0 && (x / y - 1) ^ 2 < 1e-10 }
     END { if (!same) print y " and " x }'
     tail -n 1 "$scratch/log" | grep '^rank')"
-# Rates count what the time was for, the pairs of both parts: 9 and as many that are trained on. A step of a validation
-# is, as in transformers, a micro-batch of every rank: 18 pairs are three of 2 x 4.
+# Samples and rates count the validation pairs alone, 9, as TRL does. A step of a validation is, as in transformers, a
+# micro-batch of every rank: 9 pairs are two of 2 x 4.
 verdict "rates of a validation" "$(awk '
     function of(key) { return match($0, "\"" key "\": [-+.0-9e]+") ? substr($0, RSTART + length(key) + 4) + 0 : 0 }
-    FILENAME ~ /eval$/ { if (of("eval_samples") != 18 || of("eval_pairs") != 9) print }
+    FILENAME ~ /eval$/ { if (of("eval_samples") != 9 || of("eval_pairs") != 9) print }
     FILENAME ~ /history/ && /eval_runtime/ { rate = of("eval_samples_per_second"); n++
         steps = rate / of("eval_steps_per_second"); tokens = of("eval_tokens_per_second") / rate
-        if (steps < 5.99 || steps > 6.01) print steps " samples a step"
+        if (steps < 4.49 || steps > 4.51) print steps " samples a step"
         if (!(tokens > 8 && tokens < 64)) print tokens " tokens a sample" }
     END { if (!n) print "no validation" }' "$scratch/eval" "$scratch/dpo_mean.2x1/history.jsonl")"
 for name in dpo_sum dpo_lora; do
