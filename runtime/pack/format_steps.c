@@ -340,13 +340,16 @@ static char *put(const Rules *rules, const Tokenizer *tok, const char *problem, 
 }
 
 /* Checks what applies to all rows, and allocates row->more. */
-static char *start(const Rules *rules, RowOut *row)
+static char *start(const Rules *rules, const Tokenizer *tok, RowOut *row)
 {
     const StepsRules *steps = rules->more;
     row->more = calloc(1, sizeof(ParsedSteps));
     if (!row->more)
         abort();
     row->stops = steps->mark_id < 0 || rules->loss != LOSS_DEFAULT;
+    if (steps->mark_id < 0 && !strcmp(tokenizer_id(tok), "bytes"))
+        return format("the byte vocabulary has no token to mark steps: give one that has %s, "
+                      "--tokenizer FILE/tokenizer.json", steps->mark);
     if (steps->mark_id < 0)
         return format("the tokenizer has no token %s to mark steps: %s", steps->mark,
                       steps->no_mark ? steps->no_mark : "name another one");
@@ -360,7 +363,7 @@ static char *start(const Rules *rules, RowOut *row)
 static char *encode_steps(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                           RowOut *row)
 {
-    char *error = start(rules, row);
+    char *error = start(rules, tok, row);
     ParsedSteps *to = row->more;
     error = error ? error : take_common(s->json, of_steps, row);
     error = error ? error : take_labels(s->json, to);
@@ -393,7 +396,7 @@ static char *take_steps(const cJSON *list, Solution *to)
 static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sample *s, Encoded *e,
                              RowOut *row)
 {
-    char *error = start(rules, row);
+    char *error = start(rules, tok, row);
     ParsedSteps *to = row->more;
     Solution all = {.n = 0};
     error = error ? error : take_common(s->json, of_stepwise, row);
@@ -424,7 +427,7 @@ static char *encode_stepwise(const Rules *rules, const Tokenizer *tok, const Sam
 static char *encode_candidates(const Rules *rules, const Tokenizer *tok, const Sample *s,
                                Encoded *e, RowOut *row)
 {
-    char *error = start(rules, row);
+    char *error = start(rules, tok, row);
     ParsedSteps *to = row->more;
     error = error ? error : take_common(s->json, of_candidates, row);
     const char *problem = error ? NULL : problem_of(s->json, to, &error);

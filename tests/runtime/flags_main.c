@@ -19,8 +19,10 @@ int main(int argc, char **argv)
     for (int i = 0; !f.help && i < FLAG_COUNT; i++) {
         char *text = flags_text(&f, i);
         bool asked = f.given[i] || flags_sticky(i) || flags_on(&f, i);
-        char *error = asked ? flags_set(&again, i, text) : NULL,
-             *copy = flags_text(asked ? &again : &f, i);
+        char *error = asked ? flags_set(&again, i, text) : NULL;
+        if (asked && flags_repeats(i))
+            flags_add(&again, i, text);
+        char *copy = flags_text(asked ? &again : &f, i);
         printf("%s=%s%s%s\n", flags_name(i), text, f.given[i] ? " given" : "",
                error || strcmp(text, copy) ? " DOES NOT READ BACK" : "");
         free(copy);                  /* text stays: strings of `again` point into it */

@@ -290,6 +290,13 @@ verdict "refused: more marks" "$([ $? = 88 ] && grep -q \
     '^rank .*six.safetensors: record 0 has more than the 4 marks .*--steps 5, the recipe.s prm.steps' "$scratch/err" ||
     tail -n 2 "$scratch/err")"
 raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer bytes --init-from none --out "$scratch/no"
+verdict "refused: bytes have no mark" "$([ $? = 88 ] && grep -q \
+    '^rank .*train.jsonl:1: the byte vocabulary has no token to mark steps: give one that has <extra_0>, --tokenizer FILE' \
+    "$scratch/err" && ! grep -q 'gen ' "$scratch/err" || tail -n 2 "$scratch/err")"
+mkdir -p "$scratch/unmarked"
+sed 's/<extra_0>/<extra_9>/' "$tokens" >"$scratch/unmarked/tokenizer.json"
+raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer "$scratch/unmarked/tokenizer.json" \
+    --init-from none --out "$scratch/no"
 verdict "refused: no mark" "$([ $? = 88 ] && grep -q \
     '^rank .*train.jsonl:1: the tokenizer has no token <extra_0> .*: gen [^ ]*lua .*prm.mark=NAME .*prm.new_mark=true' \
     "$scratch/err" && ! grep -q 'gen pack' "$scratch/err" || tail -n 2 "$scratch/err")"
