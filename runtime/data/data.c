@@ -319,7 +319,7 @@ void data_open(Data *d, const char *paths, const Model *m, const DataShape *of, 
     d->eos = first->eos;
     for (int k = 1; k < d->nfiles; k++) {
         const TokenFile *t = &d->file[k].t;
-        data_check_same(d, t->tokenizer, t->path);
+        data_check_same(d, t->tokenizer, t->eos, t->path);
         if (t->vocab != d->ids || t->mask_id != d->mask_id || t->pad_id != d->pad_id)
             die(EXIT_MISMATCH, "%s and %s have %lld and %lld ids, mask_id %lld and %lld, pad_id "
                 "%lld and %lld: gen pack both with this version", first->path, t->path,
@@ -388,11 +388,16 @@ void data_check_tokenizer(const Data *d, const char *id, const char *file)
         shell_word(t->path));
 }
 
-void data_check_same(const Data *d, const char *id, const char *files)
+void data_check_same(const Data *d, const char *id, int64_t eos, const char *files)
 {
     if (id && d->tokenizer && strcmp(id, d->tokenizer))
         die(EXIT_MISMATCH, "%s was packed with tokenizer %s, %s with %s: gen pack them with the "
             "same --tokenizer", d->file[0].t.path, d->tokenizer, files, id);
+    if (id && d->tokenizer && eos >= 0 && d->eos >= 0 && eos != d->eos)
+        die(EXIT_MISMATCH,
+            "%s has texts that end with token %lld, %s with %lld: gen pack them with the same "
+            "tokenizer_config.json next to the tokenizer",
+            d->file[0].t.path, (long long)d->eos, files, (long long)eos);
 }
 
 const char *data_path(const Data *d, int file)

@@ -141,8 +141,9 @@ char *data_paths(const Data *d);
 /* EXIT_MISMATCH, with the gen pack command, unless id, that of the tokenizer.json `file`, is the
  * tokenizer of the files. */
 void data_check_tokenizer(const Data *d, const char *id, const char *file);
-/* EXIT_MISMATCH unless the token files `files` have the same tokenizer id. */
-void data_check_same(const Data *d, const char *id, const char *files);
+/* EXIT_MISMATCH unless the token files `files` have the same tokenizer id and, unless unknown (-1),
+ * the same end-of-text token. */
+void data_check_same(const Data *d, const char *id, int64_t eos, const char *files);
 
 /* Fills micro-batch `micro` of this rank in step `step` (0-based, over all epochs): B = the model's
  * micro rows of tokens and labels and, if the program has them, places and ends, target_rows and

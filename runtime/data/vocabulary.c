@@ -42,7 +42,7 @@ void vocabulary_check(const char *const folder[], int nfolders, const Data *data
         if (file)
             data_check_tokenizer(data, id, file);
         else
-            data_check_same(data, id, folder[i]);
+            data_check_same(data, id, -1, folder[i]);
         free(file), free(id);
     }
 }

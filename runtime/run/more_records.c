@@ -34,7 +34,7 @@ void records_open_more(const Flags *f, const Model *m, const DataShape *of,
          *files = records_files(f, m, of, rules, flag, paths, others);
     data_open(to, files, m, of, (uint64_t)f->seed, eval);
     ranks_check_data(NULL, to);
-    data_check_same(to, training->tokenizer, others);
+    data_check_same(to, training->tokenizer, training->eos, others);
     free(others), free(files);
 }
 

@@ -580,7 +580,7 @@ void records_open(const Flags *f, const Model *m, const DataShape *shape, const 
     if (trains)
         check_styles(train);
     if (trains && evaluates)
-        data_check_same(eval, train->tokenizer, f->data);
+        data_check_same(eval, train->tokenizer, train->eos, f->data);
     if (trains && eval_files && !eval->divided)
         note_same(train, eval, validation_flag(rules));
     if (*records_tokenizer(f) && (trains || evaluates)) {

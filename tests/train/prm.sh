@@ -295,6 +295,7 @@ verdict "refused: bytes have no mark" "$([ $? = 88 ] && grep -q \
     "$scratch/err" && ! grep -q 'gen ' "$scratch/err" || tail -n 2 "$scratch/err")"
 mkdir -p "$scratch/unmarked"
 sed 's/<extra_0>/<extra_9>/' "$tokens" >"$scratch/unmarked/tokenizer.json"
+cp "${tokens%/*}"/tokenizer_config.json "$scratch/unmarked"
 raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer "$scratch/unmarked/tokenizer.json" \
     --init-from none --out "$scratch/no"
 verdict "refused: no mark" "$([ $? = 88 ] && grep -q \

@@ -72,4 +72,20 @@ verdict "another variable, refused" "$(grep -q 'data: file 1 has different conte
 resumed --template-var tone=warm --template-var other=1
 verdict "the same variables, given again" "$(grep -q '^step 4/4 ' "$scratch/log" || tail -n 2 "$scratch/log"
     ! grep 'CHANGED ON RESUME: template' "$scratch/log")"
+
+# Texts of one vocabulary that end with different tokens are not mixed, nor validated on.
+mkdir "$scratch/im_end" "$scratch/eot"
+for folder in im_end eot; do
+    cp "$scratch/tokenizer.json" "$scratch/$folder"
+    echo '{"eos_token":"<|'$([ $folder = eot ] && echo endoftext || echo im_end)'|>"}' >"$scratch/$folder/tokenizer_config.json"
+    "$gen" pack -o "$scratch/$folder.st" --tokenizer "$scratch/$folder/tokenizer.json" --ignore-keys text --max-length 32 \
+        "$scratch/both.jsonl" >"$scratch/log" 2>&1 || verdict "pack $folder" "$(tail -n 2 "$scratch/log")"
+done
+for words in "--data $scratch/im_end.st,$scratch/eot.st" "--data $scratch/eot.st --eval-data $scratch/im_end.st"; do
+    # shellcheck disable=SC2086
+    "$work/llama_rows/run.sh" $words --init-from none --out "$scratch/ends" --steps 1 >"$scratch/log" 2>&1
+    verdict "other ends of texts: ${words//$scratch\//}" "$([ $? = 83 ] && grep -q \
+        'im_end.st has texts that end with token 255, .*eot.st with 256: gen pack them with the same tokenizer_config.json' \
+        "$scratch/log" || tail -n 2 "$scratch/log")"
+done
 exit $failed
