@@ -76,9 +76,9 @@ while [ $# -gt 0 ]; do
     -h | --help)                 # the lines at the head of this file first
         sed -n 's/^#   //p' "$0"
         echo
-        exec "$here/train" --help
+        exec "$here/train" ${args[@]+"${args[@]}"} "$@"
         ;;
-    --version | --where | --plot) exec "$here/train" "$@" ;;
+    --version | --where | --plot) exec "$here/train" ${args[@]+"${args[@]}"} "$@" ;;
     *) args+=("$1") ;;
     esac
     shift

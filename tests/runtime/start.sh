@@ -154,6 +154,9 @@ refuses "SLURM_STEP_NUM_TASKS=4: a launcher" SLURM_STEP_NUM_TASKS=4 --
 ends "NNODES=1 is this machine" 0 "rank 3 " env NNODES=1 NODE_RANK=0 MASTER_ADDR=h "$x/run.sh"
 ends "torchrun's words for one machine" 0 "args --lr 1 nodes 1 port 12355" env SHOW=yes "$x/run.sh" --nproc_per_node=4 \
     --nnodes=1 --node_rank=0 --master_addr=localhost --master_port=12355 --lr 1
+for word in --help --plot --version; do
+    ends "flags before and after $word" 0 "rank none .* args --out o $word --verbose" "$x/run.sh" --out o $word --verbose
+done
 ends "--help is said once" 0 "rank none .* args --help" "$x/run.sh" --help
 said "--help starts no ranks" 1 "^rank"
 said "--help has what run.sh takes itself" 2 "^\./run.sh --(nodes 2 --hosts|restarts 3) "
