@@ -31,7 +31,8 @@ last() { jq -r 'select(.eval_loss) | .eval_loss' "$scratch/$1/history.jsonl" | t
 measures() {
     local name=$1 program=$work/$2/run.sh run=$scratch/$1 data=$scratch/$3 validation=$4 said
     rm -rf "$run"
-    "$program" --data "$data" $validation --init-from none --out "$run" --steps 2 --save-every 1 "${@:5}" >"$scratch/log" 2>&1 ||
+    "$program" --data "$data" $validation --init-from none --out "$run" --steps 2 \
+        --save-every 1 "${@:5}" >"$scratch/log" 2>&1 ||
         verdict "$name" "$(tail -n 2 "$scratch/log")"
     said=$("$program" --out "$run" --eval-only ${validation:---data "$data"} 2>"$scratch/log" | jq .eval_loss |
         xargs printf '%.10g')
@@ -44,12 +45,14 @@ share=(--eval-share 0.3)
 chats=(--tokenizer "$scratch/tokenizer.json" --template-var tone=warm --template-var other=1 --loss-on assistant)
 measures chats llama_rows chats.jsonl "" "${share[@]}" "${chats[@]}"
 measures others llama_rows chats.jsonl "--eval-data $scratch/chats.jsonl" "${chats[@]}"
-measures format llama_rows both.jsonl "" "${share[@]}" --tokenizer bytes --data-format text --ignore-keys prompt,completion
+measures format llama_rows both.jsonl "" "${share[@]}" --tokenizer bytes --data-format text \
+    --ignore-keys prompt,completion
 measures fewer llama_rows both.jsonl "" "${share[@]}" --tokenizer bytes --max-samples 40 --ignore-keys text
 measures words mlm_microbert words.txt "" "${share[@]}" --tokenizer words --min-words 3 --seed 7
 measures masked mdm_masked.bf16 words.txt "" "${share[@]}" --tokenizer char --seed 7
-measures pairs dpo_mean pairs.jsonl "" --eval-share 0.3 --tokenizer "$scratch/short/tokenizer.json" --system "Be kind." --seed 7
-measures same dpo_mean pairs.jsonl "" --eval-share 0.05 --tokenizer "$scratch/short/tokenizer.json" --system none --seed 7
+short=(--tokenizer "$scratch/short/tokenizer.json")
+measures pairs dpo_mean pairs.jsonl "" "${share[@]}" "${short[@]}" --system "Be kind." --seed 7
+measures same dpo_mean pairs.jsonl "" --eval-share 0.05 "${short[@]}" --system none --seed 7
 
 # a file drawn more often than the other is divided apart
 cp "$scratch/both.jsonl" "$scratch/more.jsonl"
