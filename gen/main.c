@@ -314,13 +314,13 @@ static void unknown_option(const char *command, const char *word, const char *ne
         if (names_same(field_row[i].path, name))
             err((Loc){0}, "--%s: fields are words without --: %s=%s", name, field_row[i].path,
                 value);
-    for (int i = 0; i < nrun_flags; i++)
-        if (names_same(run_flag[i].name, row && row->kind == ALIAS_FLAG ? row->ours : name))
-            err((Loc){0}, "--%s is a flag of the training program: out/NAME/run.sh --%s %s%s", name,
-                run_flag[i].name, value,
-                run_flag[i].recipe
-                    ? text_print("; its default, here: run.%s=%s", run_flag[i].name, value)
-                    : "");
+    const int flag = run_flag_typed(text_print("--%s", bare));
+    if (flag >= 0)
+        err((Loc){0}, "--%s is a flag of the training program: out/NAME/run.sh --%s %s%s", name,
+            run_flag[flag].name, value,
+            run_flag[flag].recipe
+                ? text_print("; its default, here: run.%s=%s", run_flag[flag].name, value)
+                : "");
     if (row)
         err((Loc){0}, "--%s: %s", name, alias_typed(row, given));
     command_unknown_option(command, word);

@@ -69,6 +69,7 @@ typedef struct {
     double lo, hi;
     const char *value;       /* placeholder in the help, or choices between bars */
     int recipe;              /* 0: a recipe cannot set it */
+    const char *readers;     /* commands that read it, between bars */
     const char *doc;
 } RunFlag;
 extern const RunFlag run_flag[];
@@ -88,6 +89,10 @@ bool field_of_cluster(int field);
 /* Why recipes of this objective cannot set the field; NULL: they can. */
 const char *field_fixed(const Config *c, int field);
 int run_flag_find(const char *name);                        /* -1: none */
+/* The flag of a program's argument, "--NAME" or "--NAME=VALUE", by any of its names; -1: none. */
+int run_flag_typed(const char *argument);
+/* True if the program does what the flag says and exits, instead of training. */
+bool run_flag_command(int flag);
 bool run_flag_words(int flag);  /* its value is one of a list of words */
 /* True if word is one of choices, "a|b|c"; stores its index in *at. */
 bool choice_find(const char *choices, const char *word, int64_t *at);

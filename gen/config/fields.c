@@ -28,7 +28,7 @@ const FieldRow field_row[NFIELDS] = {
 };
 
 #define FLAG(name, type, def, lo, hi, value, recipe, readers, doc) \
-    {#name, FT_##type, (double)(lo), (double)(hi), value, (recipe) & 3, doc},
+    {#name, FT_##type, (double)(lo), (double)(hi), value, (recipe) & 3, readers, doc},
 const RunFlag run_flag[] = {
 #include "runtime/run/flags.def"
 };
@@ -201,6 +201,25 @@ int run_flag_find(const char *name)
         if (!strcmp(run_flag[i].name, name))
             return i;
     return -1;
+}
+
+int run_flag_typed(const char *argument)
+{
+    if (strncmp(argument, "--", 2))
+        return -1;
+    const char *name = text_print("%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    name = renamed(name) ? renamed(name) : name;
+    const Alias *row = alias_find(name);
+    for (int i = 0; i < nrun_flags; i++)
+        if (names_same(run_flag[i].name, name) ||
+            (row && row->kind == ALIAS_FLAG && names_same(run_flag[i].name, row->ours)))
+            return i;
+    return -1;
+}
+
+bool run_flag_command(int flag)
+{
+    return names_listed(run_flag[flag].readers, run_flag[flag].name);
 }
 
 bool run_flag_words(int flag)

@@ -166,44 +166,33 @@ static char *codes(bool restart)
     return s.text;
 }
 
-/* True if one of the program's arguments is the flag, written with - or _, or as --FLAG=VALUE. */
-static bool has_argument(const JobWords *w, const char *flag)
+/* True if one of the program's arguments is the flag. */
+static bool has_argument(const JobWords *w, int flag)
 {
-    const size_t n = strlen(flag);
-    for (int i = 0; i < w->narguments; i++) {
-        const char *a = w->argument[i];
-        size_t k = 0;
-        while (k < n && (a[k] == '_' ? '-' : a[k]) == flag[k])
-            k++;
-        if (k == n && (!a[k] || a[k] == '='))
+    for (int i = 0; i < w->narguments; i++)
+        if (run_flag_typed(w->argument[i]) == flag)
             return true;
-    }
     return false;
 }
 
 /* True if the recipe sets the flag in run = {...}. */
-static bool recipe_sets(const Graph *g, const char *flag)
+static bool recipe_sets(const Config *c, int flag)
 {
-    const GraphSetting *flags = &g->setting[SETTING_flags];
-    char *name = text_copy(flag + 2);
-    for (char *p = name; *p; p++)
-        *p = *p == '-' ? '_' : *p;
-    const char *start = text_print("%s=", name);
-    for (int i = 0; i < flags->n; i++)
-        if (!strncmp(flags->word[i], start, strlen(start)))
+    for (int i = 0; i < c->nrun; i++)
+        if (run_flag_find(c->run_name[i]) == flag)
             return true;
     return false;
 }
 
 /* Sets the flags with values that a training program needs and the recipe does not set: "--data",
  * "/data/FILE", ... Returns their number. */
-static int required(const Graph *g, char *flag[], int most)
+static int required(const Config *c, const Graph *g, char *flag[], int most)
 {
     int n = 0;
     char *words = text_copy(emit_required_flags(g, NULL, "FILE")), *at = NULL;
     for (char *w = strtok_r(words, " ", &at); w && n + 2 <= most; w = strtok_r(NULL, " ", &at)) {
         const char *value = strtok_r(NULL, " ", &at);
-        if (recipe_sets(g, w))
+        if (recipe_sets(c, run_flag_typed(w)))
             continue;
         flag[n++] = w;
         flag[n++] = text_print("/data/%s", value);
@@ -213,40 +202,33 @@ static int required(const Graph *g, char *flag[], int most)
 
 /* Ends the program if the arguments are for training and lack a flag that it needs. A resumed run
  * reads the base from its checkpoint. */
-static void check_required(const JobWords *w, const Graph *g)
+static void check_required(const JobWords *w, const Config *c, const Graph *g)
 {
-    static const char *const other[] = {"--bench-steps", "--eval-only", "--export", "--merge-lora",
-        "--sample", "--prompts", "--chat", "--plot", "--generate", "--generate-file", "--prepare",
-        "--loglik", "--probe", "--score", "--best-of-n", "--answers", "--perplexity", "--evaluate",
-        "--show-regions", "--resume", "--help", "--version", "--where"};
     char *flag[2 * REQUIRED_MOST];
-    const int n = required(g, flag, 2 * REQUIRED_MOST);
-    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (has_argument(w, other[i]))
+    const int n = required(c, g, flag, 2 * REQUIRED_MOST);
+    for (int i = 0; i < nrun_flags; i++)
+        if ((run_flag_command(i) || i == run_flag_find("resume")) && has_argument(w, i))
             return;
     for (int i = 0; w->argument && i < n; i += 2)
-        if (!has_argument(w, flag[i]))
+        if (!has_argument(w, run_flag_typed(flag[i])))
             err((Loc){0}, "launch: the program needs %s, which is missing: add %s %s after --",
                 flag[i], flag[i], flag[i + 1]);
 }
 
 /* The program's arguments, a line each; --out is added if it is missing. */
-static char *arguments(const JobWords *w, const Graph *g, const char *name)
+static char *arguments(const JobWords *w, const Config *c, const Graph *g)
 {
     char *placeholder[2 * REQUIRED_MOST];
     const bool shell = !strcmp(w->engine, "skypilot");
     char **argument = w->argument ? w->argument : placeholder;
-    const int n = w->argument ? w->narguments : required(g, placeholder, 2 * REQUIRED_MOST);
-    const char *out = NULL, **all = arena_new((size_t)(n + 2) * sizeof *all);
+    const int n = w->argument ? w->narguments : required(c, g, placeholder, 2 * REQUIRED_MOST);
+    const char **all = arena_new((size_t)(n + 2) * sizeof *all);
     int many = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         all[many++] = argument[i];
-        if (!strcmp(argument[i], "--out") || !strncmp(argument[i], "--out=", 6))
-            out = argument[i];
-    }
-    if (!out) {
+    if (!has_argument(w, run_flag_find("out"))) {
         all[many++] = "--out";
-        all[many++] = text_print("/data/runs/%s", name);
+        all[many++] = text_print("/data/runs/%s", c->name);
     }
     Str s = {0};
     for (int i = 0; i < many; i++)
@@ -318,10 +300,10 @@ static const char *accelerator(const JobWords *w, const Card *card)
 }
 
 /* Names what is left to be filled in. */
-static void tell_left(const JobWords *w, const Graph *g, const char *gpu)
+static void tell_left(const JobWords *w, const Config *c, const Graph *g, const char *gpu)
 {
     char *flag[2 * REQUIRED_MOST];
-    const int n = w->argument ? 0 : required(g, flag, 2 * REQUIRED_MOST);
+    const int n = w->argument ? 0 : required(c, g, flag, 2 * REQUIRED_MOST);
     Str s = {0};
     for (int i = 0; i < JOB_WORDS; i++)
         if (uses(w, i) && !w->word[i] && *word_row[i].placeholder)
@@ -358,7 +340,7 @@ void job_print(const JobWords *w, const char *command, const char *words, Config
             config_text(c, F_objective));
     const Machines m = machines_of(c, g);
     check_machines(w, &m, c);
-    check_required(w, g);
+    check_required(w, c, g);
     const bool kubernetes = !strcmp(w->engine, "kubernetes"), many = m.nodes > 1;
     const char *gpu = m.cuda && !kubernetes ? accelerator(w, m.card) : "";
     const char *image = word_of(w, JOB_image), *product = w->word[JOB_gpu];
@@ -391,9 +373,9 @@ void job_print(const JobWords *w, const char *command, const char *words, Config
         {"interface", m.cuda && many ? m.interface : "", true},
         {"mpi", !m.cuda && many ? "yes" : "", true},
         {"secret", m.cuda && many ? "yes" : "", true},
-        {"args", arguments(w, g, c->name), false}};
+        {"args", arguments(w, c, g), false}};
     fputs(template_fill_some(text_print("templates/launch/%s.yaml", w->engine), hole,
                              sizeof hole / sizeof *hole),
           to);
-    tell_left(w, g, gpu);
+    tell_left(w, c, g, gpu);
 }

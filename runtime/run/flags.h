@@ -12,9 +12,6 @@
 
 #include "runtime/run/built.h"
 
-/* Commands that measure finished weights on raw data. */
-#define FLAGS_EVALUATES "eval_only|answers|perplexity|loglik|score|best_of_n"
-
 typedef bool FlagBOOL;
 typedef int64_t FlagINT;
 typedef int64_t FlagEVERY;       /* steps; 0: never; negative: epochs */

@@ -91,7 +91,7 @@ check odd/comment "" "$(made comment kubernetes cpu_x2_full "${full[@]}" -- --da
 
 # ---- what is refused
 refused() { check "refuses_$1" "1 $2" "$("$GEN" launch "${@:3}" >"$T/out" 2>"$T/said"; echo "$? $(cat "$T/said" "$T/out")")"; }
-# flags without which the job would fail at once; placeholders for them if no argument is given
+# flags without which the job would fail at once, by any of their names; placeholders for them if no argument is given
 for engine in kubernetes skypilot; do
     refused data_$engine "gen: launch: the program needs --data, which is missing: add --data /data/FILE after --" \
         $engine a100x4_full -- --steps 3
@@ -100,12 +100,25 @@ for engine in kubernetes skypilot; do
     refused meta_$engine \
         "gen: launch: the program needs --meta-data, which is missing: add --meta-data /data/META.jsonl after --" \
         $engine dreamprm_full -- --data=/data/x
-    for words in "--init_from=/data/b --data /data/x" "--data /data/x --resume last" "--bench-steps 1"; do
+    for words in "--init_from=/data/b --data /data/x" "--model_name_or_path=/data/b --train_file /data/x" \
+        "--data /data/x --resume last" "--bench-steps 1"; do
         # shellcheck disable=SC2086
         check "takes_$engine $words" 0 "$("$GEN" launch $engine a100x4_lora -- $words >/dev/null 2>&1; echo $?)"
     done
     check places_$engine "/data/FILE /data/FOLDER" "$("$GEN" launch $engine a100x4_lora 2>/dev/null |
         grep -o '/data/F[A-Z]*' | sort | paste -sd' ')"
+done
+# what is no training needs none of them: each flag of flags.def that exits
+awk 'BEGIN { RS = "\nFLAG[(]" } { gsub(/"\n *"/, "") } / (and|then) exit/ { sub(/,.*/, ""); print }' \
+    runtime/run/flags.def runtime/objectives/*.def >"$T/commands"
+check takes_commands "" "$(while read -r flag; do
+    "$GEN" launch kubernetes a100x4_lora -- "--$flag" 2>&1 >/dev/null | grep -o '.* is missing'
+done <"$T/commands")"
+check commands "8 0" "$(grep -cE '^(sample|plot|eval_only|export|show|dry_run|bench_steps|where)$' "$T/commands") $(
+    grep -c '^steps$' "$T/commands")"
+for name in out output_dir; do
+    check out_once_$name "--$name 0" "$(made out kubernetes cpu_x2_full "${full[@]}" -- --data /data/x --$name /data/mine)$(
+        value out 'TrainJob.*args.2.') $(grep -c /data/runs "$T/out")"
 done
 refused nothing "gen: launch: must be followed by kubernetes or skypilot, then a recipe"
 refused engine 'gen: launch: must be followed by kubernetes or skypilot, then a recipe, got "ray"' ray cpu_tiny

@@ -3,7 +3,7 @@
  *
  * When the program exits it appends a line `FLAG READ MAY COMMAND` for each of its flags to the file
  * $READS: whether the flag's value was read, whether the flag may be given with this command, and
- * whether it is a command (flags.def).
+ * whether it is a command that reads flags (flags.def).
  * flags.c and flags_parse.c, which read every flag, are compiled without such calls. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -122,7 +122,8 @@ __attribute__((destructor)) static void tell(void)
     for (int i = 0; to && i < FLAG_COUNT; i++)
         if (flags_has(i))
             fprintf(to, "%s %d %d %d\n", flags_row[i].name, is_read[i], reader[i],
-                    names_listed(flags_row[i].readers, flags_row[i].name));
+                    names_listed(flags_row[i].readers, flags_row[i].name) &&
+                        !names_listed(flags_row[i].readers, "any"));
     if (to)
         fclose(to);
 }
