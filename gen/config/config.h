@@ -109,7 +109,6 @@ Config *config_fill(Rval *recipe, const char *path);
 void config_derive(Config *c);
 /* Value of optim.master where the recipe leaves it open. */
 const char *config_default_master(const Config *c);
-bool ranks_divide(int64_t ranks);                           /* memory.zero takes so many */
 const char *config_name(const Config *c);                   /* field name, else the file name */
 void check_config(Config *c);                               /* rules between fields */
 /* Rooms read fields only through these, so that config_all_read() finds fields without a reader. */

@@ -28,11 +28,11 @@ const ObjectiveRules *config_rules(const Config *c)
     return rules_find(c->v[F_objective].s);
 }
 
-bool rule_is_open(const Config *c, int field) { return !c->v[field].set; }
+static bool is_open(const Config *c, int field) { return !c->v[field].set; }
 
 void rule_fill_int(Config *c, int field, int64_t i)
 {
-    if (rule_is_open(c, field)) {
+    if (is_open(c, field)) {
         c->v[field].i = i;
         c->v[field].f = (double)i;
     }
@@ -40,13 +40,13 @@ void rule_fill_int(Config *c, int field, int64_t i)
 
 void rule_fill_text(Config *c, int field, const char *text)
 {
-    if (rule_is_open(c, field) && value_parse(field_row[field].type, &text, &c->v[field]))
+    if (is_open(c, field) && value_parse(field_row[field].type, &text, &c->v[field]))
         bug("%s: default %s", field_row[field].path, text);
 }
 
 const char *config_name(const Config *c)
 {
-    if (!rule_is_open(c, F_name))
+    if (!is_open(c, F_name))
         return c->v[F_name].s;
     const char *slash = strrchr(c->recipe, '/'), *base = slash ? slash + 1 : c->recipe;
     size_t n = strlen(base);
@@ -57,7 +57,7 @@ const char *config_name(const Config *c)
 static void derive_accum(Config *c)
 {
     const int64_t each = c->v[F_batch_micro].i * c->v[F_gpus].i, global = c->v[F_batch_global].i;
-    const bool open = rule_is_open(c, F_batch_accum) && !rule_is_open(c, F_batch_micro);
+    const bool open = is_open(c, F_batch_accum) && !is_open(c, F_batch_micro);
     if (!global || !open || global == each)
         return;
     if (global % each)
@@ -78,14 +78,14 @@ static void derive_micro(Config *c)
 {
     int64_t global = c->v[F_batch_global].i, accum = c->v[F_batch_accum].i, ranks = c->v[F_gpus].i,
             each = accum * ranks;
-    if (!global || (!rule_is_open(c, F_batch_micro) && rule_is_open(c, F_batch_accum)))
+    if (!global || (!is_open(c, F_batch_micro) && is_open(c, F_batch_accum)))
         return;
     if (global % each)
         err_add(c->v[F_batch_global].loc,
                 "batch.global: %" PRId64 " samples are not divided by batch.accum * gpus = %" PRId64
                 " * %" PRId64 " = %" PRId64 "; try batch.global = %" PRId64,
                 global, accum, ranks, each, (global + each - 1) / each * each);
-    else if (rule_is_open(c, F_batch_micro)) {
+    else if (is_open(c, F_batch_micro)) {
         rule_fill_int(c, F_batch_micro, global / each);
         c->v[F_batch_micro].loc = c->v[F_batch_global].loc;
         if (global / each > (int64_t)field_row[F_batch_micro].hi)
@@ -116,7 +116,7 @@ static int64_t near_multiple(int64_t x, int64_t of, bool above)
 static void derive_head_dim(Config *c)
 {
     int64_t hidden = c->v[F_model_hidden].i, heads = c->v[F_model_heads].i;
-    if (!rule_is_open(c, F_model_head_dim))
+    if (!is_open(c, F_model_head_dim))
         return;
     int64_t below = near_multiple(hidden, heads, false), above = near_multiple(hidden, heads, true);
     if (below != above)
@@ -131,7 +131,7 @@ int64_t config_texts(const Config *c)
 {
     enum { MOST = 8 };
     const int64_t sequences = c->v[F_batch_micro].i * objective_sequences(c);
-    return !rule_is_open(c, F_batch_texts) ? c->v[F_batch_texts].i
+    return !is_open(c, F_batch_texts) ? c->v[F_batch_texts].i
            : sequences < MOST              ? sequences
                                            : MOST;
 }
@@ -169,21 +169,21 @@ void config_derive(Config *c)
     derive_master(c);
     rule_fill_int(c, F_model_kv_heads, c->v[F_model_heads].i);
     derive_head_dim(c);
-    if (rule_is_open(c, F_model_ffn) && !f->ffn)
+    if (is_open(c, F_model_ffn) && !f->ffn)
         err_add(c->v[F_model_ffn].loc,
                 "model.ffn: is required for %s: width of the feed-forward layer", f->name);
     rule_fill_int(c, F_model_ffn, f->ffn * c->v[F_model_hidden].i);
     rule_fill_int(c, F_model_positions, c->v[F_seq_max].i);
     rule_fill_text(c, F_model_norm_eps, f->eps);
-    if (rule_is_open(c, F_model_query_scalar))
+    if (is_open(c, F_model_query_scalar))
         c->v[F_model_query_scalar].f = (double)c->v[F_model_head_dim].i;
     rule_fill_int(c, F_model_tied, f->tied);
     rule_fill_int(c, F_model_pad, f->padded ? 0 : -1);
     rule_fill_int(c, F_batch_texts, config_texts(c));
-    if (rule_is_open(c, F_lora_alpha))
+    if (is_open(c, F_lora_alpha))
         c->v[F_lora_alpha].f = (double)(2 * c->v[F_lora_rank].i);
     FieldValue *targets = &c->v[F_lora_targets];
-    if (rule_is_open(c, F_lora_targets)) {
+    if (is_open(c, F_lora_targets)) {
         targets->list = arena_new(FAMILY_LEAVES * sizeof *targets->list);
         targets->n = c->v[F_lora_rank].i ? family_default_targets(f, targets->list) : 0;
     }
@@ -311,7 +311,7 @@ static void check_batch(const Config *c)
 /* Tensors are divided into 64 shares, a whole number of them a rank. */
 enum { MANY = 32, MOST = 64 };
 
-bool ranks_divide(int64_t ranks) { return ranks > 1 && (ranks <= MANY || ranks == MOST); }
+static bool ranks_divide(int64_t ranks) { return ranks > 1 && (ranks <= MANY || ranks == MOST); }
 
 static void check_zero(const Config *c)
 {

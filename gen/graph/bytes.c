@@ -272,7 +272,8 @@ static double (*const bytes_of[NOPS])(const Op *op, int k) = {
 
 /* ---- ops and groups -------------------------------------------------------------------------- */
 
-double op_bytes(const Op *op, int operand)
+/* Bytes of an operand, counting outputs after inputs; of the workspace, operand nin + nout. */
+static double op_bytes(const Op *op, int operand)
 {
     const bool inside = operand < op->nin        ? op->in[operand].v->internal
                         : is_output(op, operand) ? op->out[operand - op->nin].v->internal

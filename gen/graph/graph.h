@@ -387,9 +387,6 @@ typedef struct {
 Divergence head_divergence(Build *b, Ref y, Reference from, Ref weights, bool gradients);
 /* Computes dy and the head's gradient for coef (N) times the losses, plus kl. */
 void head_divergence_gradient(Build *b, Ref y, Ref dy, Reference from, Ref coef, Ref weights);
-/* Computes $logits (n, V) of rows y, (n, C) or in decode (n, 1, C), with the head's bias if
- * b->model.head_bias. */
-void head_logits(Build *b, Ref y);
 /* Adds a program and schedule for generation: reads one token of each text at its position and
  * computes the logits of the next. */
 void head_decode(Build *b);

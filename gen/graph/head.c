@@ -206,7 +206,9 @@ void head_eval(Build *b)
     schedule_loss(b, "this rank's losses and correct predictions of micro-batch 0");
 }
 
-void head_logits(Build *b, Ref y)
+/* Computes $logits (n, V) of rows y, (n, C) or in decode (n, 1, C), with the head's bias if
+ * b->model.head_bias. */
+static void add_logits(Build *b, Ref y)
 {
     Value *head = family_head(b), *bias = family_head_bias(b);
     Value *logits =
@@ -231,7 +233,7 @@ void head_decode_of(Build *b, Ref (*last)(Build *b))
     b->in.position = input_new(b, "position");
     b->p = ir_program(b->g, "decode", ROLE_forward,
                       "one token of each text: the logits of the next");
-    head_logits(b, last(b));
+    add_logits(b, last(b));
     b->in = in;
     schedule_alone(b, "the logits of the token after one of each text", "logits");
 }
@@ -250,6 +252,6 @@ void head_program_at(Build *b, const char *name, const char *input, const char *
     Value *positions = input_new(b, input);
     b->p = ir_program(b->g, name, ROLE_forward, about);
     Pass pass = pass_only(b, "s.x");
-    head_logits(b, pass_rows(b, &pass, (Rows){input, positions, NULL}));
+    add_logits(b, pass_rows(b, &pass, (Rows){input, positions, NULL}));
     schedule_alone(b, about, "logits");
 }

@@ -357,9 +357,8 @@ double op_flops(const Op *op);                               /* of a call on a r
  * limits do; documents count as one, lengths as full, holes as filled. */
 bool attention_is_whole(const Op *op);
 /* bytes.c */
-/* Bytes that a call on a rank reads from memory and writes to it: of an operand, counting outputs
- * after inputs; of its workspace, operand nin + nout; of a group, without what stays inside. */
-double op_bytes(const Op *op, int operand);
+/* Bytes that the calls of a group on a rank read from memory and write to it, without values that
+ * stay inside. */
 double group_bytes(const Program *p, const Group *group);
 double program_flops(const Program *p);                      /* FLOPs of one turn */
 

@@ -113,7 +113,8 @@ double effort_share(const Target *t, Effort kind)
 /* Parts that a product may be divided into along k, each at least so long. */
 enum { MOST_SPLITS = 16, LEAST_SPLIT = 512 };
 
-double product_share(const Target *t, double m, double n, double k)
+/* Share of the peak that a product (m, n) over k reaches. */
+static double product_share(const Target *t, double m, double n, double k)
 {
     const double sms = t->sms ? t->sms : 1, start = value_of(start_row, STARTS, t, EFFORT_product);
     double best = 0;

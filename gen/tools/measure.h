@@ -69,8 +69,6 @@ typedef enum { EFFORTS(EFFORT_ENUM) NEFFORTS } Effort;
 extern const char *const effort_name[NEFFORTS];
 /* Share of the peak, or of the bandwidth, that a kind reaches on a target. */
 double effort_share(const Target *t, Effort kind);
-/* Share of the peak that a product (m, n) over k reaches. */
-double product_share(const Target *t, double m, double n, double k);
 
 /* Limits of the seconds of a step. blocks: the extra time of FLOP because the blocks of a kernel do
  * not fill the multiprocessors; measured: seconds of the lock file. */

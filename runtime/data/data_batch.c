@@ -52,12 +52,14 @@ DataPiece data_piece_at(const Data *d, int64_t i, int part)
     };
 }
 
-int64_t data_pieces(const Data *d, int64_t i)
+/* Number of pieces of sample i: the documents of a bin, or the parts. */
+static int64_t pieces(const Data *d, int64_t i)
 {
     return d->bins.n ? d->bins.first[i + 1] - d->bins.first[i] : d->nparts;
 }
 
-DataPiece data_piece(const Data *d, int64_t i, int64_t k)
+/* Piece k of sample i. */
+static DataPiece piece(const Data *d, int64_t i, int64_t k)
 {
     return d->bins.n ? data_piece_at(d, d->bins.doc[d->bins.first[i] + k], 0)
                      : data_piece_at(d, i, (int)k);
@@ -84,8 +86,8 @@ int64_t data_piece_choices(const DataPiece *s)
 int64_t data_sample_targets(const Data *d, int64_t i)
 {
     int64_t n = 0;
-    for (int64_t k = 0; k < data_pieces(d, i); k++) {
-        DataPiece s = data_piece(d, i, k);
+    for (int64_t k = 0; k < pieces(d, i); k++) {
+        DataPiece s = piece(d, i, k);
         n += d->finds_targets ? data_piece_choices(&s) : data_piece_targets(&s);
     }
     return n;
@@ -94,8 +96,8 @@ int64_t data_sample_targets(const Data *d, int64_t i)
 static int64_t sample_tokens(const Data *d, int64_t i)
 {
     int64_t n = 0;
-    for (int64_t k = 0; k < data_pieces(d, i); k++)
-        n += data_piece(d, i, k).have;
+    for (int64_t k = 0; k < pieces(d, i); k++)
+        n += piece(d, i, k).have;
     return n;
 }
 
@@ -162,13 +164,13 @@ void data_batch(Data *d, int64_t step, int64_t micro, Batch to)
         all.labels = to.target_of;
     for (int64_t b = 0; b < d->micro; b++) {
         int64_t i = data_sample_at(d, step, first + b), t = 0;
-        for (int64_t k = 0; i >= 0 && k < data_pieces(d, i); k++) {
-            DataPiece s = data_piece(d, i, k);
+        for (int64_t k = 0; i >= 0 && k < pieces(d, i); k++) {
+            DataPiece s = piece(d, i, k);
             if (t + s.have > d->T)       /* a document has grown since its bin was packed */
                 recordfile_changed(&s.file->records, s.part->offsets, s.index + 1);
             t = write_piece(d, &all, &s, b * d->T, t);
         }
-        write_padding(&all, data_piece(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
+        write_padding(&all, piece(d, i < 0 ? 0 : i, 0).pad, b * d->T, t, d->T);
     }
     if (to.target_of)
         data_gather(to.target_of, d->micro * d->T, to.target_rows, to.labels, d->targets);

@@ -37,10 +37,6 @@ typedef struct {
 
 /* Piece i of the files; with parts, the given part of sample i. EXIT_DATA: its file was changed. */
 DataPiece data_piece_at(const Data *d, int64_t i, int part);
-/* The pieces of sample i are data_piece(d, i, k) for k = 0 .. data_pieces(d, i) - 1: the documents
- * of a bin, or the parts. */
-int64_t data_pieces(const Data *d, int64_t i);
-DataPiece data_piece(const Data *d, int64_t i, int64_t k);
 int64_t data_piece_targets(const DataPiece *s);
 /* Tokens that an objective may choose as targets. */
 int64_t data_piece_choices(const DataPiece *s);

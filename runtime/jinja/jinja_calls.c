@@ -49,7 +49,7 @@ const Callable *function_find(const char *name)
     return find_in(functions, sizeof functions / sizeof *functions, name);
 }
 
-const Callable *method_find(ValueKind of, const char *name, size_t n)
+static const Callable *method_find(ValueKind of, const char *name, size_t n)
 {
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (methods[i].of == of && strlen(methods[i].name) == n &&

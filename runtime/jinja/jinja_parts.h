@@ -266,7 +266,6 @@ struct Callable {
 const Callable *filter_find(const char *name);
 const Callable *test_find(const char *name);
 const Callable *function_find(const char *name);
-const Callable *method_find(ValueKind of, const char *name, size_t n);
 Value call_code(Run *r, const Callable *c, Value *self, const Args *args);    /* jinja_args.c */
 
 Value value_attribute(Run *r, const Value *v, const char *name, size_t n);

@@ -34,7 +34,7 @@ bool hf_is_pair(const char *name)
            strstr(name, ".lora_embedding_A") || strstr(name, ".lora_embedding_B");
 }
 
-bool hf_has(const char *folder, const char *name)
+static bool has(const char *folder, const char *name)
 {
     char *path = folder_join(folder, name);
     bool there = file_named(path);
@@ -69,10 +69,10 @@ static void end_adapter(const Model *m, const char *folder)
 void hf_check_kind(const Model *m, const char *folder, bool adapter)
 {
     check_exists(folder);
-    bool model = hf_has(folder, "config.json");
-    if (hf_has(folder, "adapter_config.json")) {
-        if (adapter || hf_has(folder, "model.safetensors") ||
-            hf_has(folder, "model.safetensors.index.json"))
+    bool model = has(folder, "config.json");
+    if (has(folder, "adapter_config.json")) {
+        if (adapter || has(folder, "model.safetensors") ||
+            has(folder, "model.safetensors.index.json"))
             return;
         end_adapter(m, folder);
     }
@@ -87,7 +87,7 @@ void hf_check_kind(const Model *m, const char *folder, bool adapter)
         die(EXIT_CONFIG, "%s: is a run folder; name one of its checkpoints: %s/checkpoint-%lld",
             folder, folder, (long long)steps[n - 1]);
     free(steps);
-    if (hf_has(folder, "snapshots"))
+    if (has(folder, "snapshots"))
         die(EXIT_CONFIG, "%s: a model in the hub's cache; name the folder of one of its revisions "
             "in %s/snapshots", folder, folder);
 }
@@ -397,7 +397,7 @@ static void take_in(Model *m, const char *folder, bool read, const uint64_t *see
     StSet set;
     error = st_set_open(&set, folder);
     if (error)
-        die(hf_has(folder, "model.safetensors") || hf_has(folder, "model.safetensors.index.json")
+        die(has(folder, "model.safetensors") || has(folder, "model.safetensors.index.json")
                 ? EXIT_DATA : EXIT_MISMATCH, "%s", error);
     int n;
     HfWant *want = wanted(m, &n);
@@ -532,7 +532,7 @@ static char *write_config(const Model *m, const char *folder, const HfHow *how, 
     };
     cJSON *ours = own_config(m), *config = NULL;
     char *ignored = NULL, *differs = NULL;
-    if (how->source && hf_has(how->source, "config.json"))
+    if (how->source && has(how->source, "config.json"))
         config = folder_read_json(how->source, "config.json", 64u << 20, &ignored);
     if (config)
         differs = hf_config_differs(ours, config, m->longest);

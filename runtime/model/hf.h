@@ -60,10 +60,9 @@ char *hf_write_model(const Model *m, const char *folder, const HfHow *how, uint6
 char *hf_write_weights(const Model *m, const char *folder, const char *file);
 
 /* hf_adapter.c: PEFT adapter folders. To load: r, alpha, target modules and rslora must equal those
- * of the program. To save: as hf_save(). To write: as hf_write_model(). */
+ * of the program. To save: as hf_save(). */
 void hf_load_adapter(Model *m, const char *folder, bool allow_nonfinite);
 void hf_save_adapter(const Model *m, const char *folder, const HfHow *how);
-char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJSON *manifest);
 /* The same functions, for code of all programs, through Model.adapter_folders. check: as load,
  * without changing the model. */
 struct AdapterFolders {

@@ -309,7 +309,7 @@ static void free_items(WeightsItem *item, int n)
     free(item);
 }
 
-char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJSON *manifest)
+static char *write_files(const Model *m, const char *folder, const HfHow *how, cJSON *manifest)
 {
     int n;
     cJSON *config = own_config(m);
@@ -328,7 +328,7 @@ char *hf_write_adapter(const Model *m, const char *folder, const HfHow *how, cJS
 
 static char *write_adapter(const Model *m, const char *temp, const HfHow *how)
 {
-    return hf_write_adapter(m, temp, how, NULL);
+    return write_files(m, temp, how, NULL);
 }
 
 void hf_save_adapter(const Model *m, const char *folder, const HfHow *how)
@@ -343,4 +343,4 @@ void hf_save_adapter(const Model *m, const char *folder, const HfHow *how)
 }
 
 const AdapterFolders hf_adapter_folders = {hf_load_adapter, check_adapter, hf_save_adapter,
-                                          hf_write_adapter};
+                                          write_files};

@@ -18,7 +18,6 @@ bool hf_is_pair(const char *name);
 void hf_check_kind(const Model *m, const char *folder, bool adapter);
 /* Returns the parsed file, which the caller deletes; exit 88 if it is damaged or missing. */
 cJSON *hf_read_json(const char *folder, const char *name);
-bool hf_has(const char *folder, const char *name);
 /* Reads all matched tensors into weights and fp32 master weights. */
 void hf_want_read(const HfWant *want, int n, bool allow_nonfinite);
 /* Reads them without storing anything, and ends the program as hf_want_read() would. The ranks of a

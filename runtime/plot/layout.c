@@ -125,7 +125,8 @@ Ticks ticks_of(double lo, double hi, const TicksWanted *w)
     return w->log ? logarithmic(lo, hi, w) : linear(lo, hi, w);
 }
 
-double ticks_place(const Ticks *t, double value)
+/* Position of a value on the axis: 0 at lo, 1 at hi. */
+static double ticks_place(const Ticks *t, double value)
 {
     return t->log ? log(value / t->lo) / log(t->hi / t->lo) : (value - t->lo) / (t->hi - t->lo);
 }

@@ -34,8 +34,6 @@ typedef struct {
  * 5 times a power of ten, or decades. If lo and hi are nearly equal, the axis extends on both
  * sides. */
 Ticks ticks_of(double lo, double hi, const TicksWanted *w);
-/* Position of a value on the axis: 0 at lo, 1 at hi. */
-double ticks_place(const Ticks *t, double value);
 
 /* ---- figures --------------------------------------------------------------------------------- */
 

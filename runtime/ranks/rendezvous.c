@@ -81,8 +81,8 @@ static void take(Queue *q, size_t bytes)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* A failed connection is detected when it is read. */
-void rendezvous_flush(Peer *p)
+/* Under lock: sends what goes without blocking. A failed connection is detected when it is read. */
+static void flush(Peer *p)
 {
     while (p->fd >= 0 && p->out.end > p->out.begin) {
         ssize_t n = send(p->fd, p->out.data + p->out.begin, p->out.end - p->out.begin,
@@ -104,7 +104,7 @@ void rendezvous_queue(Peer *p, FrameType type, const void *payload, size_t bytes
     rendezvous_put32(head + 4, (uint32_t)bytes);
     append(&p->out, head, sizeof head);
     append(&p->out, payload, bytes);
-    rendezvous_flush(p);
+    flush(p);
 }
 
 void rendezvous_send(int rank, const void *data, size_t bytes)
@@ -358,7 +358,7 @@ static void *monitor(void *arg)
         pthread_mutex_lock(&rendezvous.lock);
         for (int r = rendezvous.first; r < rendezvous.end; r++) {
             bool had = v.code != 0;
-            rendezvous_flush(&rendezvous.peer[r]);
+            flush(&rendezvous.peer[r]);
             rendezvous_read(r, &v);
             if (!had && v.code)
                 from = r;
@@ -434,7 +434,7 @@ void rendezvous_abort(int code)
         rest = false;
         for (int r = rendezvous.first; r < rendezvous.end; r++) {
             Peer *p = &rendezvous.peer[r];
-            rendezvous_flush(p);
+            flush(p);
             rest = rest || (p->fd >= 0 && p->out.end > p->out.begin);
         }
         if (rest)

@@ -50,7 +50,6 @@ void rendezvous_put32(uint8_t *to, uint32_t v);
 uint32_t rendezvous_get32(const uint8_t *from);
 /* Under lock: queues a frame and sends what goes without blocking; the rest later. */
 void rendezvous_queue(Peer *p, FrameType type, const void *payload, size_t bytes);
-void rendezvous_flush(Peer *p);
 /* Under lock: reads the available bytes. Sets *v if the peer died, gave up or sent an invalid
  * frame. */
 void rendezvous_read(int rank, Verdict *v);

@@ -25,6 +25,11 @@ static void *room(int64_t n, size_t size)
 
 /* ---- settings from the flags ----------------------------------------------------------------- */
 
+typedef struct {
+    DiffusionSchedule how;
+    int64_t length;              /* tokens after a prompt; 0: the tokens that the prompt masks */
+} Settings;
+
 enum { LENGTH = 128 };           /* default length after a prompt, if there is room */
 
 /* Ends the program, as the length is no multiple of the block, with values that are and that fit
@@ -83,8 +88,11 @@ void diffusion_check(const Flags *f, int64_t positions, int64_t most)
     steps_of(f, blocks, block);
 }
 
-DiffusionGenerate diffusion_settings(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
-                                     int64_t mask, const char *flag, int64_t before)
+/* mask: the model's mask token, -1: the tokenizer's. flag: the requesting flag, for messages.
+ * before: tokens of the longest prompt, for advice. EXIT_CONFIG for contradicting flags or a
+ * missing mask token. */
+static Settings settings_of(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
+                            int64_t mask, const char *flag, int64_t before)
 {
     int64_t length, block,
         blocks = blocks_of(d->positions, before, d->block, f, &length, &block);
@@ -98,14 +106,14 @@ DiffusionGenerate diffusion_settings(const DiffusionSampler *d, const Flags *f, 
     const UnmaskRule rule = {.order = random ? UNMASK_random : UNMASK_low_confidence,
                              .temperature = f->temperature, .mask = (int32_t)mask,
                              .ids = (int32_t)ids, .seed = (uint64_t)f->seed};
-    return (DiffusionGenerate){{rule, f->guidance, block, steps_of(f, blocks, block)}, length};
+    return (Settings){{rule, f->guidance, block, steps_of(f, blocks, block)}, length};
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Returns the text of the tokens from `from` on, of which the first n are the prompt; generated
  * ones count up to a token that ends a text, or an answer of `style`. malloc'ed. */
-static char *text_of(const DiffusionGenerate *g, const Tokenizer *t, const ChatStyle *style,
+static char *text_of(const Settings *g, const Tokenizer *t, const ChatStyle *style,
                      const DiffusionText *text, int64_t from,
                      int64_t n, size_t *bytes)
 {
@@ -119,7 +127,7 @@ static char *text_of(const DiffusionGenerate *g, const Tokenizer *t, const ChatS
 /* The prompts to answer. */
 typedef struct {
     const DiffusionSampler *d;
-    DiffusionGenerate g;
+    Settings g;
     Tokenizer *t;
     bool continues;              /* the text; otherwise its mask tokens are filled */
     ChatStyle *style;            /* of messages; NULL: no prompt has any */
@@ -170,7 +178,7 @@ static char *no_room(int64_t positions, int64_t n, int64_t length, int64_t block
  * mask tokens replaced by the model's. */
 static char *lay_out(const Asked *a, const Encoded *e, DiffusionText *text)
 {
-    const DiffusionGenerate *g = &a->g;
+    const Settings *g = &a->g;
     const DiffusionSampler *d = a->d;
     const int64_t n = (int64_t)e->n;
     char *error = NULL;
@@ -293,7 +301,7 @@ int diffusion_print(const DiffusionSampler *d, const Flags *f, int64_t mask, boo
         refuse(f, &prompt[i], prompt_ids(&a, &prompt[i], &encoded[i]));
         longest = (int64_t)encoded[i].n > longest ? (int64_t)encoded[i].n : longest;
     }
-    a.g = diffusion_settings(d, f, t, mask, flag, longest);
+    a.g = settings_of(d, f, t, mask, flag, longest);
     for (int64_t i = 0; i < n; i++) {
         refuse(f, &prompt[i], lay_out(&a, &encoded[i], &text[i]));
         text[i].number = i;
@@ -365,7 +373,7 @@ char *diffusion_sample_text(const DiffusionSampler *d, const Flags *f, int64_t m
                             const char *tokenizer, const DataRow *row, int64_t step)
 {
     Tokenizer *t = vocabulary_load("--eval-sample", tokenizer, NULL, 0, d->vocab);
-    DiffusionGenerate g = diffusion_settings(d, f, t, mask, "--eval-sample", 0);
+    Settings g = settings_of(d, f, t, mask, "--eval-sample", 0);
     int64_t n = 0;
     while (row->mask && n < row->n && !row->mask[n])
         n++;

@@ -10,19 +10,9 @@
 #include "runtime/run/diffusion_sampler.h"
 #include "runtime/run/flags.h"
 
-typedef struct {
-    DiffusionSchedule how;
-    int64_t length;              /* tokens after a prompt; 0: the tokens that the prompt masks */
-} DiffusionGenerate;
-
-/* EXIT_CONFIG if generation flags contradict each other. places, most: sequence length and block of
- * the DiffusionSampler. */
+/* EXIT_CONFIG if generation flags contradict each other. positions, most: sequence length and block
+ * of the DiffusionSampler. */
 void diffusion_check(const Flags *f, int64_t positions, int64_t most);
-/* Returns the settings from the flags. mask: the model's mask token, -1: the tokenizer's. flag: the
- * requesting flag, for messages. before: tokens of the longest prompt, for advice. EXIT_CONFIG for
- * contradicting flags or a missing mask token. */
-DiffusionGenerate diffusion_settings(const DiffusionSampler *d, const Flags *f, const Tokenizer *t,
-                                     int64_t mask, const char *flag, int64_t before);
 /* Runs --generate TEXT (prints the text and its answer; only the answer with --generate-chat) or
  * --generate-file FILE (one object per line, {"prompt", "answer"} or {"messages", "answer"}), on
  * rank 0's standard output. windows: the model was trained on text windows and prompts start like

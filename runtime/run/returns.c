@@ -104,7 +104,8 @@ static cJSON *task_json(const Returns *r, int64_t i)
     return add_earned(row, &e);
 }
 
-cJSON *returns_json(const Returns *r)
+/* Returns the statistics as returns_write() writes them; the caller deletes them. */
+static cJSON *all_json(const Returns *r)
 {
     const Earned all = returns_over(r);
     cJSON *to = add_earned(cJSON_CreateObject(), &all),
@@ -142,7 +143,7 @@ char *returns_write(const Returns *r, const char *folder, const char *name, cJSO
         for (int64_t e = 0; e < r->episodes; e++)
             mean[i * r->episodes + e] = mean_of(r, i, e, e + 1);
     error = npy_write(folder, array, mean, r->tasks, r->episodes);
-    cJSON *json = returns_json(r);
+    cJSON *json = all_json(r);
     for (cJSON *of; (of = json->child);)
         cJSON_AddItemToObject(about, of->string, cJSON_DetachItemViaPointer(json, of));
     char *text = folder_json_text(about);

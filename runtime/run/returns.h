@@ -27,16 +27,15 @@ typedef struct {
 /* Returns the expected return of an episode with uniformly random actions. */
 double returns_random(int env, int task);
 
+/* The statistics of task i, and those over all tasks. */
 Earned returns_of(const Returns *r, int64_t i);
 Earned returns_over(const Returns *r);
-/* Returns {"return": ..., "by_episode": [mean over tasks of each], "tasks": [{"goal": [row,
- * column], "return": ...}, ...]}; with permuted moves, "order", the permutation's number, replaces
- * the goal. The caller deletes it. */
-cJSON *returns_json(const Returns *r);
 /* Prints one JSON line per task and one over all tasks on standard output. */
 void returns_print(const Returns *r);
-/* Writes NAME.npy (tasks, episodes), means over streams, and NAME.json, `about` plus
- * returns_json(). Takes ownership of about. Returns NULL, or a malloc'ed message. */
+/* Writes NAME.npy (tasks, episodes), means over streams, and NAME.json: `about` plus "return",
+ * "by_episode", the mean over tasks of each, and "tasks", a list of {"goal": [row, column],
+ * "return": ...}; with permuted moves "order", the permutation's number, replaces "goal". Takes
+ * ownership of about. Returns NULL, or a malloc'ed message. */
 char *returns_write(const Returns *r, const char *folder, const char *name, cJSON *about);
 
 #endif
