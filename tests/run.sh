@@ -4,7 +4,7 @@
 # or that dies counts as a failed test. A group with a line `# parts: A B` is one job a part: run.sh A, run.sh B.
 # One with a line `# apart: WHY` runs only where it is named; parts of a line `# wide: A B`, where they or their group
 # are named, or with FULL=1. `# cost: SECONDS`, or `# cost: A=SECONDS B=SECONDS` of parts: processor time, if it is more
-# than 20 s; the dearest jobs start first.
+# than 20 s; the longest jobs start first.
 # JOBS=N: how many jobs at a time (two more than cores: some wait more than they work). JOB_SECONDS: against hangs only.
 # Inputs are the same every time: SEED=N for others (make soak).
 # Nothing else of the caller's environment or home folder reaches the tests (`kept` lists what does).
@@ -76,7 +76,7 @@ for group in "${groups[@]}"; do
     esac
 done
 
-# the dearest first, so that no core is left alone with one at the end; the others in the order of their names
+# the longest first, so that none of them runs alone at the end; the others in the order of their names
 costs() {               # GROUP/PART SECONDS, or GROUP SECONDS, a line
     grep -H '^# cost: ' tests/*/run.sh | sed 's|^tests/||; s|/run.sh:# cost:||' | awk '{
         for (i = 2; i <= NF; i++) print split($i, word, "=") == 2 ? $1 "/" word[1] " " word[2] : $1 " " $i }'

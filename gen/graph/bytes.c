@@ -82,7 +82,7 @@ static double bytes_scatter(const Op *op, int k)
     return (op_attr(op, "beta")->i ? 0 : all) + 2 * (some < all ? some : all);
 }
 
-/* x w^T and dy w, of whose rows the columns after those of x and dx are not read. */
+/* x w^T and dy w: of the rows of w only the columns that x and dx have are read. */
 static double columns_of(const Op *op, int k, Ref x)
 {
     return size_of(op, k) * (k == 1 ? columns(x) / columns(op->in[1]) : 1);

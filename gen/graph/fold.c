@@ -1,4 +1,4 @@
-/* fold.c -- gradients of each micro-batch by themselves, added to those of the update.
+/* fold.c -- separate gradients for each micro-batch, then added to those of the update.
  *
  * In:    programs that write gradients.
  * Out:   the same, each writing the gradients of its micro-batch, %PROGRAM.grad.X, which are added

@@ -299,7 +299,7 @@ static const char *accelerator(const JobWords *w, const Card *card)
     return "GPU";
 }
 
-/* Names what is left to be filled in. */
+/* Names the placeholders of the file on stderr. */
 static void tell_left(const JobWords *w, const Config *c, const Graph *g, const char *gpu)
 {
     char *flag[2 * REQUIRED_MOST];
@@ -315,8 +315,7 @@ static void tell_left(const JobWords *w, const Config *c, const Graph *g, const 
         str_print(&s, "%s%s (-- %s /data/...: the program's arguments)", s.n ? ", " : "",
                   strrchr(flag[i + 1], '/') + 1, flag[i]);
     if (s.n)
-        fprintf(stderr, "gen: launch: the file has places to fill in, by words or by hand: %s\n",
-                s.text);
+        fprintf(stderr, "gen: launch: replace these placeholders, or give the words: %s\n", s.text);
 }
 
 static const char *number(int64_t n)

@@ -1,4 +1,4 @@
-/* job.h -- `gen launch`: files by which other systems run a recipe's program. */
+/* job.h -- `gen launch`: job files for Kubernetes and SkyPilot. */
 #ifndef GEN_JOB_H
 #define GEN_JOB_H
 
@@ -22,9 +22,9 @@ typedef struct {
 /* Takes the engine, the words of job.def and all that follows -- out of the arguments of a command,
  * argv[0] being its name. Ends the program if one of them is invalid. */
 JobWords job_words(int *argc, char **argv);
-/* Prints the file. command: the command line as typed; words: its recipe and fields. g: NULL for a
- * standalone objective, which has no such file: ends the program. Names on stderr what is left to
- * be filled in. */
+/* Prints the file to `to`, and the names of its placeholders to stderr. command: the command line
+ * as typed; words: its recipe and fields. Ends the program if arguments lack a flag that training
+ * needs, or if g is NULL: programs of a standalone objective have one process. */
 void job_print(const JobWords *w, const char *command, const char *words, Config *c, const Graph *g,
                FILE *to);
 

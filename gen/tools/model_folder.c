@@ -342,8 +342,8 @@ static void take_rope(ModelFolder *m)
     }
 }
 
-/* The objective that trains a model with the head of its class: of several with that head the one
- * of whose own fields config.json has one, as of a token that hides others. */
+/* Sets the objective that trains a model with the head of its class. If several have that head, the
+ * one with a field of its own in config.json, such as the mask token, is chosen. */
 static void choose_objective(ModelFolder *m, const HfKey *key, int n)
 {
     const char *head = family_class_head(m->family->name, m->class);

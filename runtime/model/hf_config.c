@@ -608,7 +608,8 @@ static char *outgrown(const cJSON *config, int64_t longest)
                   window, longest, window);
 }
 
-/* Positions fewer than a sequence has, which only some families check by themselves. */
+/* Returns a message if the model has fewer positions than a sequence, malloc'ed; NULL: it has
+ * enough. The rows of most families do not compare positions. */
 static char *overlong(const cJSON *config, int64_t longest)
 {
     for (size_t i = 0; i < COUNT(config_keys); i++) {

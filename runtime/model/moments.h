@@ -16,7 +16,7 @@ const char *moments_type(const Model *m);
 /* Bytes of the tensor's moments in a checkpoint. */
 int64_t moments_bytes(const Tensor *t);
 
-/* Loads a moment of every tensor that has it, in whatever type the file has it: suffix "exp_avg" or
+/* Loads a moment of every tensor that has it, from fp32 or 8 bit in the file: suffix "exp_avg" or
  * "exp_avg_sq". Adds the tensors read to *used. Ends the program with EXIT_MISMATCH if one is
  * missing or has another shape, with EXIT_DATA if magnitudes are NaN, Inf or negative. */
 void moments_load(const StFile *file, const Model *m, const char *suffix, int *used);

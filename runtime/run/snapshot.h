@@ -1,7 +1,7 @@
 /* snapshot.h -- a copy in host memory of every array that a checkpoint stores.
  *
- * Keeps: whole arrays, as one rank without memory.zero has them: what writes a model writes its
- *        copy, without other ranks, and without calls of the device. */
+ * Keeps: the arrays are whole, as on one rank without memory.zero, so that the functions that write
+ *        a model write its copy, without other ranks and without device calls. */
 #ifndef DIECAST_SNAPSHOT_H
 #define DIECAST_SNAPSHOT_H
 

@@ -63,11 +63,11 @@ check sky/cpu "" "$(made skycpu skypilot cpu_x2_full "${sky[@]}" -- --data /data
 check sky/cpu_machine "1 0" "$(value skycpu 'SkyPilot.num_nodes') $(grep -c 'accelerators\|secrets' "$T/skycpu")"
 check sky/gpu "L4:1" "$(made l4 skypilot h200x1_tiny card=l4 "${sky[@]}" gpu=L4 -- --data /data/x; value l4 '.*accelerators')"
 
-# ---- a file with places to fill in
+# ---- a file with placeholders
 check holes "" "$(made holes kubernetes a100x4_full)"
 check holes/places "IMAGE CLAIM /data/FILE" "$(value holes 'TrainJob.*image') $(value holes '.*claimName') $(
     value holes 'TrainJob.*args.1.')"
-check holes/said "gen: launch: the file has places to fill in, by words or by hand: IMAGE (image=: an image, such as \
+check holes/said "gen: launch: replace these placeholders, or give the words: IMAGE (image=: an image, such as \
 ghcr.io/me/run:1), CLAIM (volume=: a PersistentVolumeClaim that all pods may write, such as shared), FILE (-- --data \
 /data/...: the program's arguments)" "$(cat "$T/holes.said")"
 check holes/sky "docker:IMAGE s3://BUCKET GPU:4" "$(made hs skypilot a100x4_full >"$T/out"; value hs '.*image_id') $(
