@@ -48,7 +48,7 @@ CFLAGS   := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wvla -Werror=date-time \
 CPPFLAGS := -I. -I/usr/include/lua5.4
 LIBS     := -llua5.4 -lyaml -lcjson -lpcre2-8 -lutf8proc -lcrypto -lm
 # shared by gen and the training binaries
-SHARED   := base host_memory $(addprefix files/,names folder folder_replace crc32c json safetensors safetensors_write sha256) $(addprefix data/,recordfile tokenizer* bpe tokens wordpiece words chars) model/hf_config model/hf_match objectives/owners jinja/* pack/* ranks/launch nvml_cuda
+SHARED   := base host_memory $(addprefix files/,names folder folder_replace crc32c json safetensors safetensors_write sha256) $(addprefix data/,recordfile tokenizer* bpe tokens wordpiece words chars) model/hf_config model/hf_match model/hf_tensors objectives/owners jinja/* pack/* ranks/launch nvml_cuda
 SOURCES  := $(sort $(wildcard gen/*.c gen/*/*.c gen/*/*/*.c $(SHARED:%=runtime/%.c)))
 OBJECTS  := $(SOURCES:%.c=out/.obj/%.o)
 # folders with names as gen makes them; those with a blank as make wants it

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "runtime/model/hf_config.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -21,10 +20,6 @@ typedef struct {
     double factor;                       /* PERIOD: every how many layers one has full attention */
     const char *a, *b;
 } ConfigKey;
-
-typedef struct {
-    const char *family, *name, *of;
-} TensorRule;
 
 enum { PERIOD = -1 };
 
@@ -45,22 +40,6 @@ static const struct { const char *family, *key, *value, *as; } same_values[] = {
 };
 static const struct { const char *family; double theta; } ropes[] = {
 #define ROPE(family, theta) { #family, theta },
-#include "runtime/model/families.def"
-};
-static const TensorRule prefixes[] = {
-#define TENSOR_PREFIX(family, prefix) { #family, prefix, "" },
-#include "runtime/model/families.def"
-};
-static const TensorRule skips[] = {
-#define TENSOR_SKIP(family, pattern) { #family, pattern, "" },
-#include "runtime/model/families.def"
-};
-static const TensorRule endings[] = {
-#define TENSOR_ENDING(family, old, now) { #family, old, now },
-#include "runtime/model/families.def"
-};
-static const TensorRule ties[] = {
-#define TENSOR_TIED(family, name, of) { #family, name, of },
 #include "runtime/model/families.def"
 };
 static const struct { const char *model_type, *text; } others[] = {
@@ -758,54 +737,16 @@ void hf_config_special(cJSON *config, int64_t mask, int64_t pad)
             set(config, ids[i].key, cJSON_CreateNumber((double)ids[i].id));
 }
 
-static const TensorRule *tie_of(const cJSON *config, const char *name)
+bool hf_config_ties(const cJSON *config)
 {
-    for (size_t i = 0; i < COUNT(ties); i++)
-        if (!strcmp(ties[i].family, family_of(config)) && !strcmp(ties[i].name, name))
-            return &ties[i];
-    return NULL;
-}
-
-char *hf_tensor_name(const cJSON *config, const char *in_file)
-{
-    size_t n = strlen(in_file);
-    for (size_t i = 0; i < COUNT(endings); i++) {
-        size_t k = strlen(endings[i].name);
-        if (!strcmp(endings[i].family, family_of(config)) && k <= n &&
-            !strcmp(in_file + n - k, endings[i].name) && (k == n || in_file[n - k - 1] == '.'))
-            return format("%.*s%s", (int)(n - k), in_file, endings[i].of);
-    }
-    return format("%s", in_file);
-}
-
-char *hf_tensor_prefixed(const cJSON *config, const char *name)
-{
-    for (size_t i = 0; i < COUNT(prefixes); i++)
-        if (!strcmp(prefixes[i].family, family_of(config)))
-            return format("%s%s", prefixes[i].name, name);
-    return NULL;
-}
-
-bool hf_tensor_skipped(const cJSON *config, const char *name)
-{
-    for (size_t i = 0; i < COUNT(skips); i++)
-        if (!strcmp(skips[i].family, family_of(config)) &&
-            fnmatch(skips[i].name, name, 0) == 0)
-            return true;
-    return false;
-}
-
-const char *hf_tensor_tied(const cJSON *config, const char *name)
-{
-    const TensorRule *tie = tie_of(config, name);
-    for (size_t i = 0; tie && i < COUNT(config_keys); i++) {
-        if (strcmp(config_keys[i].family, tie->family) ||
+    bool ties = false;
+    for (size_t i = 0; i < COUNT(config_keys); i++) {
+        if (strcmp(config_keys[i].family, family_of(config)) ||
             strcmp(config_keys[i].key, "tie_word_embeddings"))
             continue;
         char *text = key_text(config, &config_keys[i]);
-        bool tied = !strcmp(text, "true");
+        ties = !strcmp(text, "true");
         free(text);
-        return tied ? tie->of : NULL;
     }
-    return NULL;
+    return ties;
 }

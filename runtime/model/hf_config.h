@@ -1,4 +1,4 @@
-/* hf_config.h -- config.json: comparison with this program's model, and tensor naming.
+/* hf_config.h -- config.json: comparison with this program's model, and corrections of a copy.
  *
  * In:    config.json of transformers 4.x or 5.x; any key may be missing.
  * Keeps: messages are malloc'ed, NULL means success; keys that do not affect the model are neither
@@ -54,14 +54,7 @@ const char *hf_config_other(const char *model_type);
 void hf_config_patch(cJSON *config, const char *dtype);
 /* Updates mask_token_id and pad_token_id if present; adds neither. */
 void hf_config_special(cJSON *config, int64_t mask, int64_t pad);
-
-/* Returns the program's name for a tensor of a file, apart from the prefix; malloc'ed. */
-char *hf_tensor_name(const cJSON *config, const char *in_file);
-/* Returns the name with the prefix that files may omit; malloc'ed. NULL: the family has no
- * prefix. */
-char *hf_tensor_prefixed(const cJSON *config, const char *name);
-bool hf_tensor_skipped(const cJSON *config, const char *name);
-/* Returns the tensor that `name` is tied to by the config; NULL: not tied. */
-const char *hf_tensor_tied(const cJSON *config, const char *name);
+/* True if the output head is the embedding: tie_word_embeddings, or the family's default. */
+bool hf_config_ties(const cJSON *config);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "runtime/base.h"
-#include "runtime/model/hf_config.h"
+#include "runtime/model/hf_tensors.h"
 #include "runtime/nf4.h"
 
 /* ---- shapes ---------------------------------------------------------------------------------- */

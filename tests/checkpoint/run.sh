@@ -18,8 +18,8 @@ trap 'for m in $mounts; do umount "$m"; done; rm -rf "$scratch"' EXIT
 export ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0 OMP_NUM_THREADS=1
 
 units="base names owners comm launch device_cpu fault flags flags_parse built schedule json crc32c safetensors
-       safetensors_write model model_parts moments weights folder hf hf_match hf_config hf_adapter card checkpoint
-       checkpoint_resume resume_path replicas fingerprint lock stop"
+       safetensors_write model model_parts moments weights folder hf hf_match hf_config hf_tensors hf_adapter card
+       checkpoint checkpoint_resume resume_path replicas fingerprint lock stop"
 watched $(sources runtime $units) $here/driver.c $here/fake.c
 watched_link $build/driver $objects -lcjson -lm &&
     gcc -std=c11 -O1 -Wall -Wextra -Werror -shared -fPIC -o $build/shim.so $here/shim.c -ldl || exit 1

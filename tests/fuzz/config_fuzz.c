@@ -1,4 +1,4 @@
-// link: base json hf_config -lcjson -lm
+// link: base json hf_config hf_tensors -lcjson -lm
 /* config_fuzz.c -- config.json of a model folder: compared with a binary's, then patched.
  *
  * In: first byte: family of the program; then config.json.
@@ -6,6 +6,7 @@
  *         changes nothing the second time. */
 #define _GNU_SOURCE
 #include "../../runtime/model/hf_config.h"
+#include "../../runtime/model/hf_tensors.h"
 #include "../../runtime/files/json.h"
 
 #include <stdint.h>

@@ -51,8 +51,8 @@ fi
 # shellcheck disable=SC2046
 gcc -std=c11 -D_GNU_SOURCE= -DDIECAST_RANKS=1 -fopenmp -I. -O1 -Wall -Wextra -Werror -Wno-missing-field-initializers \
     -o "$scratch/moments" tests/shard/moments.c $(sources runtime base device_cpu model model_parts moments weights \
-    hf_match hf_config folder names json crc32c safetensors safetensors_write comm comm_mpi launch) -lcjson -lm \
-    2>"$scratch/cc" || verdict moments.c "$(head -n 3 "$scratch/cc")"
+    hf_match hf_config hf_tensors folder names json crc32c safetensors safetensors_write comm comm_mpi launch) \
+    -lcjson -lm 2>"$scratch/cc" || verdict moments.c "$(head -n 3 "$scratch/cc")"
 "$scratch/moments" "$scratch" || failed=1
 
 # ---- ranks

@@ -11,8 +11,8 @@ mpicc=$(command -v mpicc.openmpi || echo mpicc)
 # shellcheck disable=SC2046
 $mpicc -std=c11 -D_GNU_SOURCE= -fopenmp -I. -O1 -Wall -Wextra -Werror -Wno-missing-field-initializers \
     -o "$scratch/weights" tests/shard/weights.c $(sources runtime base device_cpu model model_parts nf4_weights nf4 \
-    hf_nf4 weights hf_match hf_config folder names json crc32c safetensors safetensors_write comm comm_rendezvous \
-    comm_mpi rendezvous rendezvous_join sha256 launch) -lcjson -lm 2>"$scratch/cc" ||
+    hf_nf4 weights hf_match hf_config hf_tensors folder names json crc32c safetensors safetensors_write comm \
+    comm_rendezvous comm_mpi rendezvous rendezvous_join sha256 launch) -lcjson -lm 2>"$scratch/cc" ||
     verdict weights.c "$(head -n 3 "$scratch/cc")"
 for n in 2 3; do
     mpirun --oversubscribe -n $n "$scratch/weights" $n "$scratch" 2>"$scratch/err" >"$scratch/said" ||
