@@ -50,8 +50,8 @@ typedef struct {
 typedef struct { const char *class, *task; } FamilyClass;
 
 int family_count(void);
-const Family *family_row(int i);
-const Family *family_find(const char *name);
+const Family *family_row(int i);                 /* 0 .. family_count() - 1 */
+const Family *family_find(const char *name);     /* bug() if there is none */
 bool family_takes_adapters(const Family *f);     /* not with a module per attention head */
 const FamilyClass *family_class(const char *name, const char *head);    /* NULL: no such class */
 /* The head of the family's class of that name, or of its first class if there is none; NULL: it has

@@ -14,7 +14,7 @@ typedef struct {
     bool standalone;         /* no layered model: its program is templates/programs/NAME/ */
 } Objective;
 
-const Objective *objective_find(const char *name);
+const Objective *objective_find(const char *name);       /* bug() if there is none */
 /* The objective's own default of a run-time flag, as text; NULL: the flag's usual default. */
 const char *objective_default(const char *name, const char *flag);
 /* Number of sequences in a sample. */

@@ -32,7 +32,7 @@ const ObjectiveRules *config_rules(const Config *c);
 
 /* ---- helpers: a default, unless the recipe sets the field ----------------------------------- */
 
-void rule_fill_int(Config *c, int field, int64_t i);
+void rule_fill_int(Config *c, int field, int64_t i);                 /* an INT or BOOL */
 void rule_fill_text(Config *c, int field, const char *text);         /* in Lua's spelling */
 
 /* ---- helpers: errors ------------------------------------------------------------------------ */

@@ -24,9 +24,9 @@ typedef struct {
     const char *toolkit;     /* "12.8": the first CUDA toolkit that supports it */
 } Target;
 
-const Target *target_find(const char *name);
+const Target *target_find(const char *name);     /* NULL: none */
 int target_count(void);
-const Target *target_row(int i);
+const Target *target_row(int i);                 /* 0 .. target_count() - 1 */
 
 /* Assumptions of estimates for all targets of a backend. */
 typedef struct {
@@ -50,7 +50,7 @@ typedef struct {
 } Card;
 
 int card_count(void);
-const Card *card_row(int i);
+const Card *card_row(int i);                        /* 0 .. card_count() - 1 */
 const Card *card_find(const char *name);         /* however its name is spaced; NULL: none */
 /* of a name that is none: what it may mean; NULL: nothing */
 const Card *card_near(const char *name);

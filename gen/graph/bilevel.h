@@ -15,6 +15,7 @@ struct Jvp {
     Value *jvp;              /* (B) doubles per micro-batch: derivative of each sample's loss */
 };
 
+/* Creates $tangent and $jvp for the gradients of a parameter group. */
 Jvp *jvp_new(Build *b, Set *set);
 /* Call after schedule_turns() of the program that writes v; clears the derivatives. */
 void jvp_tangent(Build *b, Schedule *s, const Jvp *jvp);

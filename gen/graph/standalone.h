@@ -19,6 +19,7 @@ typedef struct {
     Figure figure[32];
 } Figures;
 
+/* Append a figure: a line of `gen plan`, or a member of its JSON. The texts are not copied. */
 void figure_line(Figures *f, const char *label, const char *line);
 void figure_int(Figures *f, const char *key, int64_t i);
 void figure_float(Figures *f, const char *key, double value);

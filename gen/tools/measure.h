@@ -14,7 +14,7 @@ typedef struct {
     const Value **buffer;                /* one per storage, the largest first */
     int nbuffers;
 } Holdings;
-Holdings measure_holdings(const Graph *g);
+Holdings measure_holdings(const Graph *g);   /* of a rank, after plan */
 int64_t buffer_bytes(const Value *v);    /* of all its slots */
 /* Shares of a value, of SHARES (runtime/shares.h), that its buffer holds on a rank; 0: it is not
  * divided. */

@@ -12,6 +12,7 @@ typedef struct Chars Chars;
 
 enum { CHARS_SPECIALS = 4 };
 
+/* Starts with an empty vocabulary. */
 char *chars_begin(Chars **c);
 /* Returns a tokenizer that collects the characters of the texts it encodes and returns only ids of
  * special tokens. It belongs to c; its twins must run on the same thread. */

@@ -10,7 +10,7 @@
 typedef struct Unigram Unigram;
 
 char *unigram_load(Unigram **u, const cJSON *model);
-const Tokens *unigram_tokens(const Unigram *u);
+const Tokens *unigram_tokens(const Unigram *u);  /* its vocabulary; belongs to u */
 int unigram_unknown(const Unigram *u);           /* unk_id; -1: none */
 /* Appends the tokens with the highest sum of scores. A run of characters without a token becomes
  * the tokens <0x00> to <0xFF> if the model has byte fallback, else one unknown token; an error

@@ -16,7 +16,7 @@ typedef struct {
     size_t n, cap;
 } Ids;
 
-void ids_put(Ids *to, const int32_t *id, size_t n);
+void ids_put(Ids *to, const int32_t *id, size_t n);      /* appends; aborts without memory */
 
 typedef struct {
     char *key;

@@ -23,6 +23,7 @@ char *words_layout(const cJSON *plain, cJSON **layout);
 
 typedef struct Words Words;
 
+/* Starts with an empty vocabulary. */
 char *words_begin(Words **w);
 /* Returns a tokenizer that counts the words of the texts it encodes, normalised as for look-up, and
  * returns no ids. It belongs to w; its twins must run on the same thread. */

@@ -108,7 +108,7 @@ const char *renamed_word_from(const char *field, const char *now);
 /* Lines FIELD=VALUE as an earlier release wrote them, in today's names and words; malloc'ed. */
 char *renamed_lines(const char *lines);
 
-bool names_same(const char *a, const char *b);
+bool names_same(const char *a, const char *b);         /* but for - and _, and case */
 /* Parses an epoch count at the start of text: 1 for "epoch", 5 for "5epochs"; *n: length of that
  * prefix; 0: no epoch count. */
 long long names_epochs(const char *text, size_t *n);

@@ -68,6 +68,7 @@ typedef struct {
     StFile *file;
 } StSet;
 
+/* Opens all files of the folder. Returns NULL or a malloc'ed message; *s is then empty. */
 char *st_set_open(StSet *s, const char *folder);
 void st_set_close(StSet *s);
 

@@ -17,6 +17,7 @@ typedef struct {
     uint8_t block[64];
 } Sha256;
 
+/* The digest of all bytes added between begin and end; sha256(): of one piece. */
 void sha256_begin(Sha256 *h);
 void sha256_add(Sha256 *h, const void *data, size_t bytes);
 void sha256_end(Sha256 *h, uint8_t digest[SHA256_BYTES]);

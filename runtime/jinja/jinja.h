@@ -34,6 +34,7 @@ enum {
 /* A parsed template; used by several threads at once. */
 typedef struct JinjaTemplate JinjaTemplate;
 
+/* Parses n bytes of UTF-8. Returns NULL, or a malloc'ed message; free *t with jinja_free(). */
 char *jinja_parse(JinjaTemplate **t, const char *text, size_t n);
 void jinja_free(JinjaTemplate *t);
 /* True if a name is in the template: a variable, an attribute, or a string. */

@@ -10,8 +10,9 @@
 
 /* ---- lexemes --------------------------------------------------------------------------------- */
 
-const Lexeme *lex_peek(const JinjaTemplate *t);
+const Lexeme *lex_peek(const JinjaTemplate *t);  /* the next one, which stays */
 const Lexeme *lex_take(JinjaTemplate *t);        /* at the end: LEX_EOF again */
+/* True if the next lexeme is this name, or this operator. */
 bool lex_is_name(const JinjaTemplate *t, const char *name);
 bool lex_is_op(const JinjaTemplate *t, const char *op);
 /* Take the next lexeme if it is this one; false: it is not. */

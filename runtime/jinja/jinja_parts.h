@@ -198,8 +198,9 @@ struct Run {
     char *error;
 };
 
+/* Ends the rendering with a message that has the line of the template. */
 _Noreturn void run_fail(Run *r, const char *why, ...) __attribute__((format(printf, 2, 3)));
-void *run_take(Run *r, size_t n);
+void *run_take(Run *r, size_t n);              /* memory until the end of the rendering */
 void run_steps(Run *r, size_t bytes);          /* counts work in proportion to some bytes */
 void run_put(Run *r, const char *s, size_t n); /* appends to the text */
 
@@ -211,11 +212,11 @@ Value jv_bool(bool yes);
 Value jv_int(int64_t i);
 Value jv_string(const char *s, size_t n);      /* borrowed */
 Value jv_literal(const char *s);
-Value jv_undefined(const char *name);
+Value jv_undefined(const char *name);          /* name: for messages; borrowed */
 Value jv_list(Run *r, ListKind kind, int n);   /* items are JV_MISSING */
 Value jv_json(Run *r, cJSON *json);
-Value jv_dict(Run *r);
-bool jv_true(const Value *v);
+Value jv_dict(Run *r);                         /* empty */
+bool jv_true(const Value *v);                  /* Python's bool(v) and a == b */
 bool jv_equal(Run *r, const Value *a, const Value *b);
 int jv_order(Run *r, const Value *a, const Value *b);  /* -1, 0, 1; fails if Python does */
 bool jv_number(const Value *v, double *to);    /* also of a bool */
@@ -224,6 +225,7 @@ Value jv_iterate(Run *r, const Value *v);      /* a list of the items; fails if 
 void list_add(Run *r, List *l, int *cap, Value v);     /* appends to a list of *cap places */
 Value list_copied(Run *r, const Value *v, ListKind kind);      /* a list that may be changed */
 Value *dict_find(Dict *d, const char *key, size_t n, cJSON **from);
+/* Replaces or appends a member. key stays the caller's; from: its JSON, NULL: none. */
 void dict_set(Run *r, Dict *d, const char *key, size_t n, Value v, cJSON *from);
 void dict_read(Dict *d);                       /* marks all its members as read */
 int64_t string_length(const char *s, size_t n);    /* in characters */
@@ -239,6 +241,7 @@ typedef struct {
     Value item, key;             /* separators */
 } JsonStyle;
 
+/* The value as JSON text; fails for values that JSON does not have. */
 Value jv_dumps(Run *r, const Value *v, const JsonStyle *style);
 _Noreturn void fail_undefined(Run *r, const Value *v);
 
@@ -263,11 +266,13 @@ struct Callable {
     ValueKind of;                /* methods: of values of this kind */
 };
 
+/* The row of jinja.def; NULL: none. */
 const Callable *filter_find(const char *name);
 const Callable *test_find(const char *name);
 const Callable *function_find(const char *name);
 Value call_code(Run *r, const Callable *c, Value *self, const Args *args);    /* jinja_args.c */
 
+/* v.name and v[key]: undefined if v has no such member; fail if v is undefined. */
 Value value_attribute(Run *r, const Value *v, const char *name, size_t n);
 Value value_item(Run *r, const Value *v, const Value *key);
 

@@ -28,7 +28,7 @@ struct HfWant {
     const StFile *part_file[HF_NF4_PARTS];
 };
 
-void hf_want_sort(HfWant *want, int n);
+void hf_want_sort(HfWant *want, int n);                             /* by name */
 HfWant *hf_want_find(HfWant *want, int n, const char *name);        /* after hf_want_sort() */
 /* Returns NULL if every required tensor was found with the right shape, else a malloc'ed
  * message. */

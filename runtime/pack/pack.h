@@ -646,7 +646,7 @@ typedef struct {
     int64_t size, eos, mask, pad, bos;
 } TokenIds;
 
-TokenIds token_ids(const Tokenizer *t);
+TokenIds token_ids(const Tokenizer *t);        /* id belongs to t */
 /* True if a file was packed with the same special tokens; older files do not record bos. */
 bool token_ids_same(const TokenIds *ids, const StFile *file);
 

@@ -61,6 +61,8 @@ typedef struct {
     bool terminal, drawn;
 } Progress;
 
+/* Prints the progress after `bytes` of input on stderr: on a terminal twice a second, in place;
+ * elsewhere a line every five seconds. progress_clear() removes it from the terminal. */
 void progress_note(Progress *g, const Pack *p, int64_t bytes);
 void progress_clear(Progress *g);
 /* Print to standard output what is packed: a row of a file; a text or its first stretch; a window,

@@ -46,6 +46,7 @@ typedef struct {
     char text[240];
 } Verdict;
 
+/* A number of a frame, in four bytes, the least significant first. */
 void rendezvous_put32(uint8_t *to, uint32_t v);
 uint32_t rendezvous_get32(const uint8_t *from);
 /* Under lock: queues a frame and sends what goes without blocking; the rest later. */

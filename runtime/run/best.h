@@ -26,6 +26,7 @@ typedef struct {
     double last[METRICS_MAX];    /* metrics of the last validation, NAN before the first */
 } Best;
 
+/* Sets *b to the state before the first validation. */
 void best_clear(Best *b, const Metrics *of, char *(*enough)(const double *eval));
 /* Records a validation's metrics. Step 0, before any training, does not count. Returns true if it
  * is the best so far. */
