@@ -322,7 +322,7 @@ printf '#!/bin/bash\n[ "${!#}" = liblua5.4-dev ] || echo installed\n' >"$T/tools
 chmod +x "$T/tools/dpkg-query"
 ln -sf /bin/true "$T/tools/apt-get"
 PATH=$T/tools:$PATH gen/deps.sh check >"$T/out" 2>&1
-same "packages: missing ones are told" "1 missing  packages: liblua5.4-dev: apt-get install liblua5.4-dev" \
+same "packages: missing ones are named" "1 missing  packages: liblua5.4-dev: apt-get install liblua5.4-dev" \
     "$? $(cat "$T/out")"
 LD_LIBRARY_PATH=$T/lua out/.gen/gen --version >/dev/null 2>&1 && verdict_of "gen loads Lua" 1 "it does not"
 LD_LIBRARY_PATH=$T/lua make -s doctor GEN=out/.gen/gen >"$T/out" 2>&1

@@ -12,7 +12,7 @@ for other in README imdbEr.txt train/urls_pos.txt test/urls_neg.txt; do echo "no
 order='train/neg/10_2 train/neg/1_2 train/pos/0_9 test/neg/0_1 test/pos/0_8'
 $pack --show 9 $acl 2> $bad/log | sed -n "s|^$acl/\(.*\).txt: a text|\1|p" > $bad/got
 verdict "aclImdb: reviews by name, those to train on first" "$(diff $bad/got <(tr ' ' '\n' <<< "$order"))"
-verdict "aclImdb: what is told" "$(diff $bad/log - << END
+verdict "aclImdb: the summary" "$(diff $bad/log - << END
 gen pack: note: $acl: 5 files, subfolders included
 gen pack: note: $acl: 4 files are not read: only .jsonl, .ndjson, .json and .txt are; of aclImdb only pos, neg and unsup are read
 END

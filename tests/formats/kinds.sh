@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# kinds.sh -- rows of each objective: --show, pairs, labelled steps, characters, windows, arrays of ids, answers. Sourced by run.sh.
+# kinds.sh -- rows of each objective: --show, pairs, labelled steps, characters, windows, arrays of ids, answers.
+# Sourced by run.sh.
 
 # --show: rows as they would be written; a terminal gets colours, and nothing that would steer it.
 { cat $scratch/messages.jsonl; printf '\n{"text":"not reached"\n'; } > $scratch/show.jsonl
@@ -161,7 +162,7 @@ printf '{"prompt":"%sa","chosen":" b","rejected":" c"}\n' "$bos" > $scratch/b.js
 same "one begin-of-text token" "--tokenizer $(tokenizer llama3) $scratch/a.jsonl" \
     "--tokenizer $(tokenizer llama3) $scratch/b.jsonl"
 
-# Solutions in steps: what is told of them, what the file says, ids of rows that have none.
+# Step-labelled solutions: the summary, the metadata of the file, ids of rows without one.
 recipes/demos/chains.sh tokenizer $scratch/chains
 chains="--tokenizer $scratch/chains/tokenizer.json"
 cat > $scratch/steps.jsonl << 'END'
@@ -190,7 +191,7 @@ END
 sed -i -e ':a' -e '/\\$/N; s/\\\n//; ta' $scratch/steps.expected
 $pack --show 2 -o $scratch/steps.st --steps 0 --max-length 40 --system '' $chains $scratch/steps.jsonl \
     > $scratch/log 2>&1
-verdict "steps: what is told" "$(sed 's/crc32c:.*/ID/' $scratch/log | diff - $scratch/steps.expected)"
+verdict "steps: the summary" "$(sed 's/crc32c:.*/ID/' $scratch/log | diff - $scratch/steps.expected)"
 
 mkdir $scratch/other
 cp $scratch/chains/tokenizer.json $scratch/other

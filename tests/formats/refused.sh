@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# refused.sh -- input that is refused, or that the summary of gen pack mentions: each message in full. Sourced by run.sh.
+# refused.sh -- input that gen pack refuses, or mentions in its summary: each message in full. Sourced by run.sh.
 
 # The chat_template in the tokenizer's folder decides; what is not known renders rows itself.
 chatml="{% for message in messages %}{{'<|im_start|>' + message['role'] + '
@@ -117,7 +117,7 @@ alike "turns before conversations" "{\"chosen\":[$(told user q),$(told assistant
 \"rejected\":[$(told user q),$(told assistant d)],$turns}" "{$whole}"
 printf '%s\n' '{"prompt":"q","completion":"c"}' "{\"prompt\":\"q\",\"completion\":\"c\",$turns}" > $scratch/mixed.jsonl
 $pack -o $scratch/1.st $qwen $scratch/mixed.jsonl > $scratch/log 2>&1
-verdict "turns before some prompts are told" "$(grep -q '^1 row has system or history and became a conversation; the others do not use' \
+verdict "turns before some prompts are reported" "$(grep -q '^1 row has system or history and became a conversation; the others do not use' \
     $scratch/log || cat $scratch/log)"
 
 # null counts as an absent key, and so do "", [] and {} where another key says what the row is.
@@ -151,7 +151,7 @@ learned: keep rows with true), my key's (1 row, first $scratch/keys.jsonl:4); to
 END
 [ ! -e $scratch/keys.st ] || echo written)"
 (eval "$(sed "s#.*to pack without them: gen pack#$pack#" $scratch/log)") > $scratch/said 2>&1
-verdict "keys that are left out, by the command that is told" "$(grep -qx 'metadata, not used: id: 2, source: 1, name: 1' \
+verdict "keys that the suggested command leaves out" "$(grep -qx 'metadata, not used: id: 2, source: 1, name: 1' \
     $scratch/said && $work/test dump $scratch/keys.st > /dev/null || cat $scratch/said)"
 for n in 1 7; do
     { cat $scratch/many.jsonl; cat $scratch/keys.jsonl; } > $scratch/late.jsonl
@@ -205,7 +205,7 @@ ends in other tokens than in training; move the blank to the beginning of the an
 END
 )"
 
-# Answers of which only the end is learned: one line for all rows. A call is an answer, and an earlier one is no target.
+# Answers whose beginning is no target: one line for all rows. A call is an answer, and an earlier one is no target.
 printf '%s\n' '{"prompt":"q","completion":""}' '{"prompt":"q","completion":"a"}' '{"instruction":"q","output":""}' \
     "{\"messages\":[$(told user q),$(told assistant "")]}" "{\"messages\":[$(told user q),$(told assistant a)]}" \
     "{\"messages\":[$(told user q),$(told assistant ""),$(told user q),$(told assistant a)]}" \

@@ -1,5 +1,6 @@
 # shellcheck shell=bash disable=SC2154
-# rows.sh -- rows of gen pack: against TRL's rules and the models' own chat templates; blocks, threads, other spellings. Sourced by run.sh.
+# rows.sh -- rows of gen pack against TRL's rules and the models' own chat templates; blocks, threads, other
+# spellings. Sourced by run.sh.
 
 # Rows against TRL's rules and the reference templates (tests/oracle/formats.py).
 for expected in tests/formats/rows/*.expected; do

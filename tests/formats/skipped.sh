@@ -119,7 +119,7 @@ skipped "words" "--format corpus --min-words 1 --tokenizer $words/tokenizer.json
 {"content":"the best"}
 {"text":[7]}
 END
-still() {                       # name, a row, the message: it stops the pack whatever --skip-bad says
+still() {                       # name, a row, the message: the pack stops with any --skip-bad
     printf '%s\n' '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}' "$2" > $bad/x.jsonl
     $pack -o $bad/y.st $qwen --skip-bad 9 $bad/x.jsonl > $bad/log 2>&1
     verdict "--skip-bad: not $1" "$([ $? = 1 ] && grep -q "x.jsonl:[12]: $3" $bad/log || cat $bad/log)"

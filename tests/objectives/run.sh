@@ -187,7 +187,7 @@ verdict "a finished run" "$(grep -q 'nothing to do: step 10 of 10' "$scratch/onc
     for log in epochs once; do [ "$(grep -c 'finished weights' "$scratch/$log.log")" = 1 ] || echo "$log: none"; done
     grep -h 'finished weights' "$scratch"/{epochs,once}.log | uniq | sed 1d
     cmp "$scratch"/{epochs,once}/regression/epochs 2>&1)"
-# what it wrote is told; a log file a start, with what was said
+# the run names what it wrote; each start has a log file with its messages
 log=$(cd "$scratch/epochs" && ls logs)
 verdict "a dated log" "$([[ $log =~ ^regression_training_20[0-9]{6}_[0-9]{6}\.log$ ]] || echo "$log"
     sed '1s/.*: //; s/^....-..-.. ..:..:..  //' "$scratch/epochs/logs/$log" | sed 1d | diff - <(grep -v '^given twice' "$scratch/epochs.log")

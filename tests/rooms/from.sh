@@ -75,7 +75,7 @@ fi
 
 # ---- what is refused
 
-# refused NAME ROOM EDIT TEXT: TEXT stands in the one line that is said of the text of ROOM after a sed EDIT
+# refused NAME ROOM EDIT TEXT: the text of ROOM after a sed EDIT gives one line, with TEXT
 refused() {
     local rc said
     sed "$3" "$t/$2.ir" >"$t/edit.ir"

@@ -63,7 +63,7 @@ together 2 late
 [ "$(grep -c '^bad' "$scratch/r.0")" = 2 ]
 verdict_of "operations as early as possible are over before their end" $? "$(tail -n 3 "$scratch/r.0")"
 
-# The order of sums is NCCL's ring unless the user chooses; what may change it is told, messages are not.
+# The order of sums is NCCL's ring unless the user chooses; variables that may change it are reported, those of messages are not.
 settings() {            # settings NAME LINES [NAME=VALUE...]
     together 1 none "${@:3}"
     [ "$(grep -E '^(pinned|chosen) ' "$scratch/r.0" | sort | paste -sd' ')" = "$2" ]

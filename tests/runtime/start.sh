@@ -157,7 +157,7 @@ ends "torchrun's words for one machine" 0 "args --lr 1 nodes 1 port 12355" env S
 for word in --help --plot --version; do
     ends "flags before and after $word" 0 "rank none .* args --out o $word --verbose" "$x/run.sh" --out o $word --verbose
 done
-ends "--help is said once" 0 "rank none .* args --help" "$x/run.sh" --help
+ends "--help is printed once" 0 "rank none .* args --help" "$x/run.sh" --help
 said "--help starts no ranks" 1 "^rank"
 said "--help has what run.sh takes itself" 2 "^\./run.sh --(nodes 2 --hosts|restarts 3) "
 
@@ -215,9 +215,9 @@ ends "ranks of the second host write none" 0 "" env IDLE=1 DIECAST_SECRET=x "$x/
 x=$cpu
 unset TRAINS
 rm -f "$RUN"/*
-ends "a flag that is wrong is said once" 80 "the flag is wrong" \
+ends "a wrong flag is reported once" 80 "the flag is wrong" \
     env MPIRUN="$scratch/mpirun" STUB="exit 1" "$x/run.sh" --bad
-said "a flag that is wrong is said once" 1 "wrong"
+said "a wrong flag is reported once" 1 "wrong"
 
 # Two signals within microseconds: the second meets bash's wait at every point, one of some gaps goes wrong where
 # a wait's end is taken for that of the launcher.
@@ -251,7 +251,7 @@ ends "a small stack" 80 "stacks are limited to 128 KiB, .* ulimit -s 8192" bash 
 for tmp in /proc "$scratch/nowhere"; do
     ends "TMPDIR=$tmp" 90 "TMPDIR=$tmp: the launcher cannot write its files there: make room" \
         env TMPDIR="$tmp" "$x/run.sh"
-    said "TMPDIR=$tmp is said once" 1 ""
+    said "TMPDIR=$tmp is reported once" 1 ""
 done
 MPIRUN=$scratch/mpirun STUB='trap "" TERM USR1; touch "$RUN/up"; while :; do sleep 0.1; done' \
     "$x/run.sh" >"$scratch/c" 2>&1 &

@@ -114,7 +114,7 @@ static void check_tags(void)
     free(tag);
 }
 
-/* Numbers of a checkpoint come back, NaN as well; one that its program did not count is told by name. */
+/* Numbers of a checkpoint come back, NaN as well; one that its program did not count is reported by name. */
 static void check_saved(void)
 {
     const double was[STEP_ROWS] = {1.5, NAN, 7};
@@ -346,7 +346,7 @@ static void check_full(const char *scratch)
     }
 }
 
-/* A folder that cannot be made is told before any step. */
+/* A folder that cannot be created is reported before any step. */
 static void check_refused(const char *scratch)
 {
     in_folder(scratch, "refused");

@@ -1,9 +1,9 @@
 #!/bin/bash
-# build.sh fast|checked: builds the simulator's library and prints its path. checked: every access
-# of device code is looked at.
-# build.sh --flags fast|checked: prints what g++ compiles CUDA sources with, a flag a line; SIM_LINES=1: so that what is
-# found wrong is told with its line, which takes a third longer. Programs are linked without -fsanitize: the library
-# answers what the compiler planted.
+# build.sh fast|checked: builds the simulator's library and prints its path. checked: every access of device code is
+# checked.
+# build.sh --flags fast|checked: prints the flags with which g++ compiles CUDA sources, one a line; SIM_LINES=1: with
+# line numbers in findings, which takes a third longer. Programs are linked without -fsanitize: the library has the
+# functions that the compiler's instrumentation calls.
 set -eu
 cd "$(dirname "$0")/../.."
 common=(-fno-strict-aliasing -ffp-contract=off -fno-exceptions -Wno-unknown-pragmas)

@@ -175,7 +175,7 @@ again
 verdict "a damaged cache" "$([ $? = 0 ] && cmp "$cache/records.safetensors" "$scratch/kept" 2>&1 &&
     grep -q '^warning: .*: the cache is damaged; packed again$' "$scratch/log" || tail -n 1 "$scratch/log")"
 again --force
-verdict "its own folder is told and moved" "$(grep -q '^in .* are .*, \.mlm_pretrained_v3/' "$scratch/log" &&
+verdict "its own folder is reported and moved" "$(grep -q '^in .* are .*, \.mlm_pretrained_v3/' "$scratch/log" &&
     [ -d "$scratch/raw/aside-1/.mlm_pretrained_v3" ] || cat "$scratch/log")"
 
 # ---- refused --------------------------------------------------

@@ -39,7 +39,7 @@ verdict "some goals: no file yet" "$(said learned '^1 of 81 tasks are done and a
 
 # ---- the same bits
 ppo ppo.small whole || verdict "all goals" "$(tail -n 2 "$scratch/whole.log")"
-verdict "all goals are told" "$(said whole '^mean return by rollout( [0-9.]+){2} of 16.54$'
+verdict "all goals are reported" "$(said whole '^mean return by rollout( [0-9.]+){2} of 16.54$'
     said whole '^at the end 0\.[0-9]* of the best possible; the worst is goal [0-9]+ \([0-8],[0-8]\) with '
     said whole ': 81 tasks x 4 streams x 160 steps, .* MB, read back$'
     [ "$(grep -c '^goal ' "$scratch/whole.log")" = 81 ] || echo "$(grep -c '^goal ' "$scratch/whole.log") goals")"

@@ -44,7 +44,7 @@ trained prm_none prm_instance none --save-every 1 --save-total-limit 0
 trained prm_instance prm_instance each --save-every 1 --save-total-limit 0 --eval-every 0
 verdict "the first update, with weights and without" "$(cmp "$scratch"/{none,each}/checkpoint-1/model.safetensors 2>&1
     cmp -s "$scratch"/{none,each}/checkpoint-3/model.safetensors && echo "step 3, too")"
-verdict "without weights nothing is told of them" "$(grep '"meta_loss": [^n]\|learning_rate_meta' \
+verdict "without weights nothing is reported about them" "$(grep '"meta_loss": [^n]\|learning_rate_meta' \
     "$scratch/none/history.jsonl"
     [ ! -e "$scratch/none/instance_weights.json" ] || echo instance_weights.json)"
 
@@ -57,7 +57,7 @@ for rate in learning_rate:0.001 learning_rate_meta:0.1; do
             END { if (NR < 3 || last > 0.6 * peak) print NR " rates, the last " last }')"
 done
 
-# Killed between two updates of the weights: the same bits, and what is told of their last update.
+# Killed between two updates of the weights: the same bits, and the same report of their last update.
 trained prm_lora prm_lora straight --save-every 7 --log-every 4
 { DIECAST_FAULT=kill9:rank=0:step=10 train prm_lora prm_lora killed --save-every 7 --log-every 4; } 2>/dev/null &&
     verdict killed "it was not"

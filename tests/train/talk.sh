@@ -219,7 +219,7 @@ verdict "a template: tools" "$(own --out "$scratch/own_run" --prompts "$scratch/
     diff - <(echo '"answer":"T","prompt_tokens":6,"new_tokens":1,"end":"end"}'))"
 verdict "a template: a variable" "$(own --out "$scratch/own_run" --prompts "$scratch/tools.jsonl" --template-var brief=yes |
     grep -o '"prompt_tokens":[0-9]*' | diff - <(echo '"prompt_tokens":9'))"
-verdict "a template: another format is told" "$(
+verdict "a template: another format is reported" "$(
     own --out "$scratch/own_run" --chat --chat-format mistral-v3-tekken <<<a >/dev/null
     grep -q '^the model was trained on conversations as the chat_template of its data' "$scratch/log" || cat "$scratch/log")"
 "$train" --out "$scratch/own_run" $tokenizer --export "$scratch/own_model" >"$scratch/log" 2>&1
