@@ -5,9 +5,9 @@
 #   ./run.sh --nodes 2 --node-rank 0 --master-addr node1 [--master-port 29500] ...
 #                                             several hosts: run it on each, with another
 #                                             --node-rank; or set NNODES, NODE_RANK, MASTER_ADDR
-#                                             and MASTER_PORT. Kubeflow Trainer (PET_NNODES ...),
-#                                             SkyPilot, srun and mpirun with one task on each host
-#                                             say the same
+#                                             and MASTER_PORT. The variables of Kubeflow Trainer
+#                                             (PET_NNODES ...), SkyPilot, srun and mpirun with one
+#                                             task per host work as well
 #   ./run.sh --gpu-ids 4,5 ...                uses these GPUs; or set CUDA_VISIBLE_DEVICES=4,5
 #   ./run.sh --restarts 3 ...                 restarts up to 3 times when a rank dies or hangs
 #   OMP_NUM_THREADS=4 ./run.sh ...            threads of a process (default: its share of the cores)
