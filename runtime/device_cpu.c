@@ -1,15 +1,58 @@
-/* device_cpu.c -- arrays of a CPU program: in host memory, without copies.
+/* device_cpu.c -- arrays of a CPU program: in host memory, without copies; the CPU's instructions.
  *
  * Keeps: pages that were not written stay untouched, and are zero. */
+#define _GNU_SOURCE
 #include "runtime/device.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef __SSE__
 #include <xmmintrin.h>
 #endif
 
 #include "runtime/base.h"
+
+#ifdef __x86_64__
+/* Ends the program with EXIT_MISMATCH if the compiler may have used instructions that this CPU does
+ * not have; they would end it with SIGILL. Runs before all other code of the program, and is itself
+ * compiled for any x86-64 CPU. The compiler defines a macro as 1 for each set that it may use. */
+__attribute__((constructor(101), target("arch=x86-64"))) static void check_instructions(void)
+{
+    const char *missing = NULL;
+    __builtin_cpu_init();
+#define TEXT(macro) #macro
+#define USED(macro) (TEXT(macro)[0] == '1')
+#define NEEDS(macro, name) \
+    if (USED(macro) && !missing && !__builtin_cpu_supports(name)) \
+        missing = name;
+    NEEDS(__AVX2__, "avx2")
+    NEEDS(__FMA__, "fma")
+    NEEDS(__BMI2__, "bmi2")
+    NEEDS(__FMA4__, "fma4")
+    NEEDS(__AVX512F__, "avx512f")
+    NEEDS(__AVX512BW__, "avx512bw")
+    NEEDS(__AVX512CD__, "avx512cd")
+    NEEDS(__AVX512DQ__, "avx512dq")
+    NEEDS(__AVX512VL__, "avx512vl")
+    NEEDS(__AVX512VBMI__, "avx512vbmi")
+    NEEDS(__AVX512VNNI__, "avx512vnni")
+#if __GNUC__ >= 11                       /* which knows its name */
+    NEEDS(__AVX512BF16__, "avx512bf16")
+#endif
+    if (missing) {
+        fprintf(stderr, "%s: this CPU has no %s, which the program was built to use: run it on one "
+                "that has%s\n", program_invocation_short_name, missing,
+                USED(__AVX512F__) ? ", or build it with target=cpu" : "");
+        _exit(EXIT_MISMATCH);
+    }
+#undef NEEDS
+#undef USED
+#undef TEXT
+}
+#endif
 
 /* Flushes numbers below 1.2e-38 to zero. Probabilities of a sharp attention are so small, and
  * products with them would take tens of times as long. */

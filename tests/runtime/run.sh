@@ -63,6 +63,23 @@ fi
 gcc $WARN -I. -O1 -fsyntax-only -DDIECAST_RANKS=1 runtime/ranks/comm_nccl.c 2>"$scratch/cc"
 verdict_of "one rank needs no NCCL" $? "$(head -3 "$scratch/cc")"
 
+# A program whose instructions this CPU lacks ends with one line, not with SIGILL. No CPU of today has FMA4.
+while read -r word flags; do
+    # shellcheck disable=SC2086
+    said=$(gcc $WARN $flags -I. -O3 -o "$scratch/needs" -x c - runtime/{device_cpu,base}.c -lm 2>&1 \
+        <<<'int main(void) { return 0; }' && "$scratch/needs" 2>&1)
+    code=$?
+    want=0 line=
+    grep -qw "$word" /proc/cpuinfo ||
+        want=83 line="needs: this CPU has no $word, which the program was built to use: run it on one that has"
+    [ $code = $want ] && [[ $said = "$line"* ]]
+    verdict_of "built to use $word: ${line:-runs}" $? "code $code: $(head -2 <<<"$said")"
+done <<'END'
+avx2 -march=x86-64-v3
+avx512f -march=x86-64-v4
+fma4 -march=x86-64-v3 -mfma4
+END
+
 # In-process checks.
 "$build/unit" "$scratch" >"$scratch/unit" 2>"$scratch/unit.err"
 status=$?
