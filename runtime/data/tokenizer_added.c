@@ -289,8 +289,8 @@ char *tokenizer_add(Tokenizer *t, const char *content, int32_t id)
 {
     size_t len;
     if (t->bytes)
-        return format("no token %s can be added to the byte vocabulary: give another one, "
-                      "--tokenizer FILE/tokenizer.json", content);
+        return format("no token %s can be added to the byte vocabulary: use another tokenizer, "
+                      "--tokenizer DIR/tokenizer.json", content);
     if (!*content || tokenizer_added(t, content) >= 0 || model_id(t, content) >= 0 ||
         added_of(t, id) || model_text(t, id, &len))
         return format("%s: the token or its id %d exists already", content, id);

@@ -348,8 +348,8 @@ static char *start(const Rules *rules, const Tokenizer *tok, RowOut *row)
         abort();
     row->stops = steps->mark_id < 0 || rules->loss != LOSS_DEFAULT;
     if (steps->mark_id < 0 && !strcmp(tokenizer_id(tok), "bytes"))
-        return format("the byte vocabulary has no token to mark steps: give one that has %s, "
-                      "--tokenizer FILE/tokenizer.json", steps->mark);
+        return format("the byte vocabulary has no token to mark steps: use a tokenizer that has "
+                      "%s, --tokenizer DIR/tokenizer.json", steps->mark);
     if (steps->mark_id < 0)
         return format("the tokenizer has no token %s to mark steps: %s", steps->mark,
                       steps->no_mark ? steps->no_mark : "name another one");

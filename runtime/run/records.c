@@ -99,7 +99,7 @@ char *records_tokenizer_of(const Flags *f, bool finds_targets, const char *flag,
         return found;
     die(EXIT_CONFIG,
         "--%s: %s is not a record file, and packing it needs a tokenizer: --tokenizer "
-        "FILE/tokenizer.json, or %s (%s)",
+        "DIR/tokenizer.json, or %s (%s)",
         flag, raw, finds_targets ? "words or char" : "bytes",
         f->eval_only || asks(f, "answers") || asks(f, "perplexity")
             ? "there is none next to the weights"

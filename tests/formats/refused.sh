@@ -531,8 +531,8 @@ refuse "a truth that is none" '{"candidates":["a","b"],"true_false":[true,2]}' "
 refuse "candidates after solutions" "{$step,\"cot_steps\":[{\"pi\":1}]}\n{\"candidates\":[\"a\"]}" "$steps" \
     'x.jsonl:2: the output is steps, and candidates cannot be part of it'
 refuse "no usable solution" "{$step}" "$steps" 'x.jsonl: no usable row (0 without a target, 1 with too few labels)'
-refuse "no mark in the tokenizer" "{$step}" "--tokenizer bytes" 'x.jsonl:1: the byte vocabulary has no token to mark steps: give one that has <extra_0>, --tokenizer'
-refuse "a mark that bytes get" "{$step}" "--mark-id 257" 'no token <extra_0> can be added to the byte vocabulary: give another one, --tokenizer'
+refuse "no mark in the tokenizer" "{$step}" "--tokenizer bytes" 'x.jsonl:1: the byte vocabulary has no token to mark steps: use a tokenizer that has <extra_0>, --tokenizer'
+refuse "a mark that bytes get" "{$step}" "--mark-id 257" 'no token <extra_0> can be added to the byte vocabulary: use another tokenizer, --tokenizer'
 refuse "another id of the mark" "{$step}" "$chains --mark-id 300" 'step mark <extra_0> is token 259 .*, not 300'
 refuse "an id that another has" "{$step}" "$chains --mark <x> --mark-id 97" '<x>: the token or its id 97 exists already'
 refuse "steps of texts" "$good" "--steps 3" '--steps: no row is a solution in steps'

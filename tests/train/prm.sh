@@ -291,7 +291,7 @@ verdict "refused: more marks" "$([ $? = 88 ] && grep -q \
     tail -n 2 "$scratch/err")"
 raw --data "$scratch/train.jsonl" --meta-data "$scratch/meta.jsonl" --tokenizer bytes --init-from none --out "$scratch/no"
 verdict "refused: bytes have no mark" "$([ $? = 88 ] && grep -q \
-    '^rank .*train.jsonl:1: the byte vocabulary has no token to mark steps: give one that has <extra_0>, --tokenizer FILE' \
+    '^rank .*train.jsonl:1: the byte vocabulary has no token to mark steps: use a tokenizer that has <extra_0>, --tokenizer DIR' \
     "$scratch/err" && ! grep -q 'gen ' "$scratch/err" || tail -n 2 "$scratch/err")"
 mkdir -p "$scratch/unmarked"
 sed 's/<extra_0>/<extra_9>/' "$tokens" >"$scratch/unmarked/tokenizer.json"
