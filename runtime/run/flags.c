@@ -53,11 +53,6 @@ static const bool repeats[FLAG_COUNT] = {
 #include "runtime/run/flags.def"
 };
 
-static const bool makes_records[FLAG_COUNT] = {
-#define RECORDS(flag) [FLAG_##flag] = true,
-#include "runtime/run/flags.def"
-};
-
 const char *flags_objective;
 
 const char *flags_doc(int i)
@@ -243,12 +238,6 @@ void flags_add(Flags *f, int i, const char *text)
 bool flags_sticky(int i)
 {
     return flags_row[i].recipe == 2;
-}
-
-bool flags_of_run(int i, int command)
-{
-    return command >= 0 && makes_records[i] && flags_has(i) &&
-           names_listed(FLAGS_EVALUATES, flags_row[command].name) && flags_reads(i, command, true);
 }
 
 int flags_find(const char *name)

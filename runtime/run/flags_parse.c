@@ -27,6 +27,11 @@ static const char *const empty[FLAG_COUNT] = {
 #include "runtime/run/flags.def"
 };
 
+static const bool makes_records[FLAG_COUNT] = {
+#define RECORDS(flag) [FLAG_##flag] = true,
+#include "runtime/run/flags.def"
+};
+
 /* True if programs of some objective have this flag. */
 static bool is_flag(const char *name)
 {
@@ -465,6 +470,12 @@ bool flags_reads(int i, int command, bool weights)
     return names_listed(readers, "any") || (run && names_listed(readers, "run")) ||
            (weights && names_listed(readers, "weights")) ||
            names_listed(readers, command < 0 ? "train" : flags_row[command].name);
+}
+
+bool flags_of_run(int i, int command)
+{
+    return command >= 0 && makes_records[i] && flags_has(i) &&
+           names_listed(FLAGS_EVALUATES, flags_row[command].name) && flags_reads(i, command, true);
 }
 
 void flags_check_readers(const Flags *f, int command, bool weights)
