@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -358,6 +359,18 @@ void *arena_alloc(int64_t bytes, const char *what)
 int64_t arena_allocated(void)
 {
     return allocated;
+}
+
+int64_t file_limit(int64_t n)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return n;                                /* unknown */
+    const struct rlimit more = {(rlim_t)n, limit.rlim_max};
+    if (limit.rlim_cur >= (rlim_t)n ||
+        ((rlim_t)n <= limit.rlim_max && !setrlimit(RLIMIT_NOFILE, &more)))
+        return n;
+    return (int64_t)limit.rlim_cur;
 }
 
 int file_open(const char *path, int flags, char **error)

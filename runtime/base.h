@@ -87,6 +87,9 @@ double clock_seconds(void);                            /* CLOCK_MONOTONIC */
 void *arena_alloc(int64_t bytes, const char *what);
 int64_t arena_allocated(void);
 
+/* Raises the soft limit of open files to n where it is lower. Returns n, or the limit if it
+ * stays lower. */
+int64_t file_limit(int64_t n);
 /* Open regular files only, without following a symbolic link at the end of path or waiting for a
  * FIFO. Return a descriptor, or -1 with errno set and a malloc'ed *error that begins with the path.
  * file_create(): a new empty file, to be renamed later; removes any file of that name. */

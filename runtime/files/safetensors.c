@@ -16,7 +16,6 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -425,27 +424,20 @@ static char *open_file(StFile *f, int fd)
     return error;
 }
 
-/* Data files stay open. Returns whether fd leaves room for the files that a run opens later, after
- * raising the soft limit to the hard one where it must. */
-static bool leaves_room(int fd)
-{
-    enum { LATER = 64 };
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || (rlim_t)fd + LATER < limit.rlim_cur)
-        return true;
-    limit.rlim_cur = limit.rlim_max;
-    return (rlim_t)fd + LATER < limit.rlim_cur && !setrlimit(RLIMIT_NOFILE, &limit);
-}
+enum { LATER = 64 };              /* files that a run opens later; those of data stay open */
 
 char *st_open(StFile *f, const char *path)
 {
     *f = (StFile){.fd = -1};
     /* O_NONBLOCK: open_file() refuses a FIFO, which would block here */
     int fd = TEMP_FAILURE_RETRY(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    char *error = fd < 0 ? format("%s%s", strerror(errno),
-                                  errno == EMFILE ? ": raise ulimit -n" : "")
-                  : leaves_room(fd) ? open_file(f, fd)
-                                    : format("%d files are open: raise ulimit -n", fd);
+    char *error;
+    if (fd < 0)
+        error = format("%s%s", strerror(errno), errno == EMFILE ? ": raise ulimit -n" : "");
+    else if (file_limit(fd + LATER) < fd + LATER)
+        error = format("%d files are open: raise ulimit -n", fd);
+    else
+        error = open_file(f, fd);
     if (error) {
         char *full = format("%s: %s", path, error);
         free(error);

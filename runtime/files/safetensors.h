@@ -46,8 +46,8 @@ typedef struct {
  * "text"; NULL: unknown. */
 const char *st_looks_like(const void *head, size_t n);
 /* Opens and validates; the file stays open for st_read(). Raises the soft limit of open files where
- * it must; an error if the hard one leaves no room for later files. After an error *f is empty and
- * needs no st_close(). */
+ * it must; an error if the hard one leaves no room for the files that a run opens later. After an
+ * error *f is empty and needs no st_close(). */
 char *st_open(StFile *f, const char *path);
 /* The part of st_open() without I/O: parses the n bytes of JSON after the length word of a file of
  * file_size bytes. */

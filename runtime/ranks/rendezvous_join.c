@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -159,15 +158,10 @@ static bool make_secret(const char *path, char secret[RENDEZVOUS_SECRET + 1])
 
 static void raise_file_limit(int size)
 {
-    struct rlimit limit;
-    rlim_t want = (rlim_t)size + CALLERS + 64;
-    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= want)
-        return;
-    rlim_t had = limit.rlim_cur;
-    limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
-    if (limit.rlim_cur < want || setrlimit(RLIMIT_NOFILE, &limit))
+    const int64_t want = size + CALLERS + 64, limit = file_limit(want);
+    if (limit < want)
         die(EXIT_CONFIG, "rank 0 of %d needs %lld open files, the limit is %lld: raise ulimit -n",
-            size, (long long)want, (long long)had);
+            size, (long long)want, (long long)limit);
 }
 
 static void meet_rank0(const RendezvousConfig *c);

@@ -101,8 +101,8 @@ alike "a string and conversations" "{\"prompt\":\"Question: a\",$whole}" "{$whol
 alike "a system message with a question" '{"system":"s","question":"a","chosen":"c","rejected":"d"}' \
     '{"prompt":[{"role":"system","content":"s"},'"$user],$answers}"
 alike "an empty one" '{"system":"","question":"a","chosen":"c","rejected":"d"}' "{\"prompt\":[$user],$answers}"
-# Parts of answers that are not trained on: the same ids, other targets. Characters, not bytes; after a common prompt
-# they are counted from the beginning all the same; one that an ending cuts in two is told as with prompts.
+# Parts of answers without loss: the same ids, other targets. Positions are characters, not bytes, of the answer
+# as given, also where its beginning is the common prompt.
 cat > $scratch/masked.jsonl << END
 {"prompt":"ab","chosen":"cdef","rejected":"xy","chosen_masked":[[0,1],[2,3]],"rejected_masked":[]}
 {"chosen":"h\u00e9 one","rejected":"h\u00e9 two","rejected_masked":[[1,5]]}
@@ -130,7 +130,7 @@ END
 $pack --show 2 $scratch/masked.jsonl | head -n -1 > $scratch/log 2>&1
 verdict "masked spans of pairs" "$(diff $scratch/log $scratch/masked.expected)"
 $pack -o $scratch/masked.st $scratch/masked.jsonl > $scratch/log 2>&1
-verdict "masked spans: prompts and answers are what they are" "$(grep \
+verdict "masked spans: prompts and answers are unchanged" "$(grep \
     -q '^lengths .*prompts 1 to 3 tokens.*; chosen answers 2 to 5 tokens' \
     $scratch/log && ! grep -q identical $scratch/log || cat $scratch/log)"
 # $1: rows, $2: of a message with the answer "one two three", what is to be added to it; targets' texts
@@ -319,7 +319,7 @@ rm -rf $scratch/bad
 cp -r $arrays $scratch/bad
 sed -i 's/"mask_token": 19/"mask_token": 6/' $scratch/bad/metadata.json
 $pack -o $scratch/out.st $scratch/bad > $scratch/log 2>&1
-verdict "arrays: which row has the mask" "$(grep -q 'train_data.npy: row 0, position 3: id 6 is mask_token' \
+verdict "arrays: the row with the mask token is named" "$(grep -q 'train_data.npy: row 0, position 3: id 6 is mask_token' \
     $scratch/log || cat $scratch/log)"
 # padding at the end of a row is none of it; where it is what ends texts it stays
 for pad in 6 0; do
@@ -339,7 +339,7 @@ verdict "arrays: of a text that is too short" "$(grep -q 'a window has 15 tokens
     cat $scratch/log
     [ ! -e $scratch/nothing/train_data.npy ] || echo left)"
 
-# Answers in which tokens are hidden: the same rows as for prediction, but for what they say of targets.
+# Masked answers: the same rows as for prediction, except for the targets.
 printf '{"prompt":"2+2?","response":" 4"}\n{"prompt":"a","completion":"b"}\n' > $scratch/answers.jsonl
 $pack -o $scratch/1.st --format answers $scratch/answers.jsonl > $scratch/log 2>&1
 verdict "answers: as they are without a chat format" "$($work/test dump $scratch/1.st | diff - <(

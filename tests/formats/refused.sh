@@ -41,7 +41,7 @@ template "unknown, not Jinja's" ",\"chat_template\":\"{{ messages\"" '' \
     'the chat_template in .*: line 1: a tag does not end with }}; a format .* --chat NAME'
 template "unknown, overridden" ',"chat_template":"?"' '' 'chat format: qwen2.5, by --chat' '--chat qwen2.5'
 template "a misspelt --chat" '' '' 'must be one of chatml, .*got qwen-2: did you mean qwen2?' '--chat qwen-2'
-# Mistral's, which writes bos_token and eos_token, whatever they are
+# Mistral's, which writes bos_token and eos_token, with any values
 chat_tokenizer mistral-0.2
 mistral="{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}\
 {{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}{% if \

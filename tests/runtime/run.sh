@@ -72,7 +72,7 @@ while read -r word flags; do
     want=0 line=
     grep -qw "$word" /proc/cpuinfo ||
         want=83 line="needs: this CPU has no $word, which the program was built to use: run it on one that has"
-    [ $code = $want ] && [[ $said = "$line"* ]]
+    [ $code = $want ] && [[ $said = "$line"* ]] && [[ -n $line || -z $said ]]
     verdict_of "built to use $word: ${line:-runs}" $? "code $code: $(head -2 <<<"$said")"
 done <<'END'
 avx2 -march=x86-64-v3
